@@ -39,10 +39,11 @@ function carpet(constants, data, room) {
       + `${kept} were kept.` : `Token ${column + 1} of a text: no draft was judged there.`;
     const thin = Math.max(2, wide - 6), x = left + column * wide + (wide - thin) / 2;
     add(`c${column}`, 'rect', {x, y: top - 6 - tall, width: thin, height: tall, fill: INK.kept, 'fill-opacity': 0.55});
+    if (!judged) write(`n${column}`, x + thin / 2, top - 16, '–', {'text-anchor': 'middle', fill: INK.faint});
     add(`C${column}`, 'rect', {x, y: top - 34, width: thin, height: 28, fill: 'transparent', note});
   }
-  write('columns', side + 16, top - 22, 'share kept,', {fill: INK.faint, 'font-size': 11});
-  write('columns2', side + 16, top - 9, 'if judged', {fill: INK.faint, 'font-size': 11});
+  write('columns', side + 16, top - 22, 'kept, all texts', {fill: INK.faint, 'font-size': 11});
+  write('columns2', side + 16, top - 9, '–: none judged', {fill: INK.faint, 'font-size': 11});
 
   const bottom = top + rows * high;
   cloth.lines(pens, {place, most, top, bottom, mean, right, end, more: longest - shown});

@@ -69,15 +69,15 @@ function row([add, write], number, {cells, rounds, mean, note}, {wide, high, lef
 }
 
 // Draw what stands behind the dots of all rows: one token a round, which is plain decoding, and the mean of all.
-// more: for how many tokens of the longest text there was no room.
-function lines([add, write], {place, most, top, bottom, mean, right, end, more}) {
+// more: for how many tokens of the longest text there was no room. what: the dots' name.
+function lines([add, write], {place, most, top, bottom, mean, right, end, more, what = 'tokens a round'}) {
   for (const value of [1, (most + 2) / 2, most + 1]) {
     add(`one${value}`, 'path', {d: `M${place(value)} ${top}V${bottom}`, stroke: value === 1 ? INK.faint : INK.grid});
     write(`one${value}t`, place(value), bottom + 12, String(value), {'text-anchor': 'middle', fill: INK.faint});
   }
   add('mean', 'path', {d: `M${place(mean)} ${top}V${bottom}`, stroke: INK.line, 'stroke-dasharray': '3 3'});
   if (more > 0) write('more', end, bottom + 12, `… ${more} more`, {'text-anchor': 'end', fill: INK.faint});
-  write('side', right, bottom + 25, 'tokens a round (1: plain, dashed: mean)', {'text-anchor': 'end', fill: INK.faint});
+  write('side', right, bottom + 25, `${what} (1: plain, dashed: mean)`, {'text-anchor': 'end', fill: INK.faint});
 }
 
 // Return the lines of a text, of so many letters at most.

@@ -27,13 +27,14 @@ function dashboard(constants, data, room, chosen) {
   const place = cloth.placing(left + across + 16, right, constants.most);
   const shapes = [], pens = cloth.pens(shapes), [, write] = pens;
 
-  const mean = data.tokens_per_round;
-  write('title', left, 14, `${data.task}, temperature ${data.temperature}: ${mean.toFixed(2)} tokens a round`,
+  const mean = data.tokens_per_round, hot = `${slim ? 'T' : 'temperature'} ${data.temperature}, γ = ${data.draft_tokens}`;
+  // The brackets are one toss; this, and the dots, what all tosses come to.
+  write('title', left, 14, `${data.task}, ${hot}: ${mean.toFixed(2)} tokens a round${slim ? '' : ' expected'}`,
     {'font-size': slim ? 12 : 15, 'font-weight': 600});
   const top = cloth.legend(pens, LOOKS, left, 33, width) + 6, bottom = top + rows * tall;
   const texts = data.tokens.map((_, number) => woven(constants, data, number, shown));
   const more = Math.max(...data.tokens.map(ids => ids.length)) - shown;
-  cloth.lines(pens, {place, most: constants.most, top, bottom, mean, right, end, more});
+  cloth.lines(pens, {place, most: constants.most, top, bottom, mean, right, end, more, what: 'expected tokens a round'});
   texts.forEach((text, number) => cloth.row(pens, number, text,
     {wide, high, left, y: top + number * tall, columns, lines, place, right}));
 
@@ -135,7 +136,7 @@ function frame([add, write], key, title, [x, y, width], names) {
 
 // α of each rule along the temperatures, with the engine's intervals as bands, and, grey, that of other drafters.
 function temperatures(pens, {grid, rules, engine}, data, [x, y, room], slim) {
-  const [add, write] = pens, from = x + 22, width = room - 22 - 68, bottom = y + 12 + TALL;
+  const [add, write] = pens, from = x + 22, width = room - 22 - 73, bottom = y + 12 + TALL;
   const drawn = Object.entries(data.others);
   const whose = drawn.length ? `, ${data.drafter}` : '';
   const title = slim && whose ? `α${whose}` : `α of judged drafts${whose}`;
@@ -163,11 +164,13 @@ function temperatures(pens, {grid, rules, engine}, data, [x, y, room], slim) {
       fill: RULES[rule], note: said(rule, grid[i], value, counted && data.points[rule]?.[i])}));
   }
   const names = [...shown.map(rule => [rule, data.lines[rule], RULES[rule]]), ...drawn.map(each => [...each, INK.faint])];
-  const ends = names.map(([name, line, fill]) => ({name, fill, y: at(line.at(-1)) + 4})).sort((a, b) => a.y - b.y);
+  const ends = names.map(([name, line, fill]) => ({name, fill, own: at(line.at(-1)), y: at(line.at(-1)) + 4})).sort((a, b) => a.y - b.y);
   ends.forEach((end, i) => { if (i) end.y = Math.max(end.y, ends[i - 1].y + 13); });
   ends.reverse().forEach((end, i) => { end.y = Math.min(end.y, i ? ends[i - 1].y - 13 : bottom + 4); });
-  for (const {name, fill, y: place} of ends)
-    write(`hn${name}`, from + width + 6, place, name, {fill, 'font-weight': name === data.rule ? 700 : 400});
+  for (const {name, fill, own, y: place} of ends) {
+    add(`hk${name}`, 'path', {d: `M${from + width + 3} ${own}L${from + width + 9} ${place - 4}`, stroke: fill, 'stroke-width': 0.8});
+    write(`hn${name}`, from + width + 11, place, name, {fill, 'font-weight': name === data.rule ? 700 : 400});
+  }
   const bands = counted ? 'bands: the engine, 95 %' : `γ = ${engine} has the engine's bands`;
   write('bands', x + room, bottom + 44, bands + (drawn.length ? "; grey: others' rejection" : ''), {fill: INK.faint, 'text-anchor': 'end'});
 }
