@@ -67,12 +67,13 @@ class Dashboard(SceneExplorer):
         self.expected, self.models = cache(self._expected), cache(self._compared)
         self._target, self._chances = cache(self._read), cache(self._judged)
         self._along, self._alphas = cache(recording.along), cache(self._kept)
-        for task, drafter in product(recording.tasks, drafters):
-            self._along(task, drafter)  # before a control moves: looking up takes its time
         self._coins = np.random.default_rng(0).random((self.ROWS, MAX_TOKENS))
         grid = recording.temperatures.tolist()
         begin = {"task": recording.tasks[0], "drafter": DRAFT, "rule": "rejection"}
         begin |= {"draft_tokens": GAMMA, "temperature": 1.0} | start
+        for task, drafter in product(recording.tasks, drafters):  # before a control moves
+            self._alphas(task, drafter, begin["draft_tokens"])
+            self.expected(task, drafter, begin["draft_tokens"])
         every = {task: [self._some(task, hot) for hot in grid] for task in recording.tasks}
         self.constants = {
             "words": [visible(word) for word in self.words],
