@@ -177,7 +177,7 @@ def test_a_readers_dashboard_follows_every_control(lesson):
     board.get_by_label("draft tokens γ").press("ArrowRight")
     board.locator("figcaption").filter(has_not_text="The engine").wait_for()
     board.get_by_label("temperature", exact=True).press("Home")
-    board.locator("svg text").filter(has_text="temperature 0:").wait_for()
+    board.locator("svg text").filter(has_text="temperature 0, γ").wait_for()
     assert "undefined" not in board.locator("svg").text_content()
     board.get_by_label("seed").fill("-1")
     board.get_by_role("button", name="Ask the model").click()  # the browser refuses it

@@ -207,7 +207,7 @@ class VoteShares(ChartExplorer):
         shares = {"as the annotator's habit alone has it": self.theory, "votes": votes}
         chart = bars(labels, shares, "share of the answers", xlabel="answer", ymax=1)
         x = axis(0.5, len(self.answers) + 0.5, "answers", (1, *range(20, len(self.answers), 20)))
-        title = "who leads after so many (green: the right one, grey: a tie)"
+        title = "who leads (green: the right one, grey: a tie)"
         lead = panel(title, x, axis(0, 1, "", ()), below=True, high=22)
         marks = [*chart.marks, self._runs(data.sum())]
         return replace(chart, panels=[*chart.panels, lead], marks=marks)
