@@ -183,7 +183,7 @@ def test_a_readers_dashboard_follows_every_control(lesson):
     board.get_by_role("button", name="Ask the model").click()  # the browser refuses it
     assert "the model’s own answer" in board.get_by_role("status").inner_text()
     board.get_by_label("task").select_option("edits")
-    board.locator("svg text").filter(has_text="edits, temperature 0:").wait_for()
+    board.locator("svg text").filter(has_text="edits, temperature 0, γ").wait_for()
     assert complaints == []
 
 
