@@ -320,7 +320,9 @@ def _other_names(
     Args:
         everything: all statements.
         things: names of what is no module.
-        wide: whether it may be a part of whatever it is made of: view, of ``table.ravel()``.
+        wide: whether it may be of what it holds, or a view that a method or a module's function
+            returns: of ``table.ravel()``. Of what other functions return it may not: whole
+            experiments would be run.
     """
     found: dict[str, set[str]] = {}
     for statement in everything:
@@ -328,8 +330,11 @@ def _other_names(
             match node:
                 case ast.Assign([ast.Name(name)], ast.Name() | ast.Attribute() | ast.Subscript()):
                     found.setdefault(name, set()).update({_root(node.value)} & things)
-                case ast.Assign([ast.Name(name)], made_of) if wide:
-                    found.setdefault(name, set()).update(_names_in(made_of) & things)
+                case ast.Assign(
+                    [ast.Name(name)],
+                    ast.Call(ast.Attribute()) | ast.Tuple() | ast.List() | ast.Dict(),
+                ) if wide:
+                    found.setdefault(name, set()).update(_names_in(node.value) & things)
                 case ast.For(target, among):
                     for name in _names_in(target):
                         found.setdefault(name, set()).update(_names_in(among) & things)
