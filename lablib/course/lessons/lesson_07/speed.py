@@ -123,13 +123,17 @@ class LengthCurves(ChartExplorer):
     """
 
     def __init__(self, costs: Costs, alpha: float = 0.5) -> None:
-        self.gammas, once = list(range(LONGEST + 1)), costs.forward(1)
-        self.costs = {HERE: costs, TEXTBOOK: Costs.from_ratio(costs.draft / once)}
-        self.cost = [costs.of_round(gamma) / once for gamma in self.gammas]
+        self.gammas = list(range(LONGEST + 1))
+        self.costs = {HERE: costs, TEXTBOOK: Costs.from_ratio(costs.draft / costs.forward(1))}
+        self.cost = self._prices(costs)
         super().__init__(
             alpha=slider(alpha, 0.0, 1.0, 0.05, label="acceptance α"),
             verification=choice(HERE, [HERE, TEXTBOOK], label="reading drafts is"),
         )
+
+    def _prices(self, costs: Costs) -> list[float]:
+        """Return what a round costs for γ = 0 ... 8, in plain tokens."""
+        return [costs.of_round(gamma) / costs.forward(1) for gamma in self.gammas]
 
     def compute(self, alpha: float, verification: str = HERE) -> dict[str, Any]:
         """Return, for γ = 0 ... 8, what a round yields and costs and the speed-up; and the best."""
@@ -137,7 +141,7 @@ class LengthCurves(ChartExplorer):
         return {
             "alpha": alpha,
             "tokens": [expected_tokens(alpha, gamma) for gamma in self.gammas],
-            "cost": [costs.of_round(gamma) / costs.forward(1) for gamma in self.gammas],
+            "cost": self._prices(costs),
             "speedup": [speedup(alpha, gamma, costs) for gamma in self.gammas],
             "best": best_draft_tokens(alpha, costs, LONGEST),
         }

@@ -66,13 +66,12 @@ class Dashboard(SceneExplorer):
         self._models, self._rules = (target, draft, head), tuple(rules)
         self.expected, self.models = cache(self._expected), cache(self._compared)
         self._target, self._chances = cache(self._read), cache(self._judged)
-        self._along, self._alphas = cache(recording.along), cache(self._kept)
+        self._whole = cache(self._of_all_texts)
         self._coins = np.random.default_rng(0).random((self.ROWS, MAX_TOKENS))
         grid = recording.temperatures.tolist()
         begin = {"task": recording.tasks[0], "drafter": DRAFT, "rule": "rejection"}
         begin |= {"draft_tokens": GAMMA, "temperature": 1.0} | start
         for task, drafter in product(recording.tasks, drafters):  # before a control moves
-            self._alphas(task, drafter, begin["draft_tokens"])
             self.expected(task, drafter, begin["draft_tokens"])
         every = {task: [self._some(task, hot) for hot in grid] for task in recording.tasks}
         self.constants = {
@@ -120,9 +119,11 @@ class Dashboard(SceneExplorer):
         """Return α of each rule at every temperature, counted too, and of other drafters."""
         expected = self.expected(task, drafter, draft_tokens)
         names = [name for name in RULES if name in self._rules or name == "rejection"]
-        drafters = self.controls["drafter"].options
+        grid = [*map(self.recording.of, self.recording.temperatures)]
         others = {
-            name: self._alphas(task, name, draft_tokens) for name in drafters if name != drafter
+            name: [self._whole(task, name, draft_tokens, "rejection").of(hot).alpha for hot in grid]
+            for name in self.controls["drafter"].options
+            if name != drafter
         }
         return {
             "lines": {name: [row[RULES.index(name)].alpha for row in expected] for name in names},
@@ -172,21 +173,19 @@ class Dashboard(SceneExplorer):
 
     def _judged(self, task: str, drafter: str) -> tuple[Texts, list[np.ndarray]]:
         """Return what a drafter gave the texts of a task, and each rule's chances of keeping it."""
-        texts = self._along(task, drafter)
+        texts = self.recording.along(task, drafter)
         return texts, [texts.chances(rule) for rule in RULES]
+
+    def _of_all_texts(self, task: str, drafter: str, gamma: int, rule: str) -> Expected:
+        """Return what rounds come to by one rule, over the texts of every temperature."""
+        texts, chances = self._chances(task, drafter)
+        return expect(chances[RULES.index(rule)], texts.offered, texts.lengths, gamma)
 
     def _expected(self, task: str, drafter: str, gamma: int) -> list[list[Expected]]:
         """Return what rounds come to at every temperature, for every rule: ``[T][rule]``."""
-        texts, chances = self._chances(task, drafter)
-        whole = [expect(each, texts.offered, texts.lengths, gamma) for each in chances]
+        whole = [self._whole(task, drafter, gamma, rule) for rule in RULES]
         grid = self.recording.temperatures
         return [[found.of(self.recording.of(t)) for found in whole] for t in grid]
-
-    def _kept(self, task: str, drafter: str, gamma: int) -> list[float]:
-        """Return α of rejection at every temperature; of this rule alone, as that is sooner."""
-        texts, recording = self._along(task, drafter), self.recording
-        found = expect(texts.chances("rejection"), texts.offered, texts.lengths, gamma)
-        return [found.of(recording.of(hot)).alpha for hot in recording.temperatures]
 
     def _read(self, task: str, temperature: float) -> tuple[mx.array, mx.array, np.ndarray]:
         """Return the texts, padded at their ends ``(B, N)``, the target's states and logits."""
