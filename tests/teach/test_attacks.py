@@ -19,7 +19,7 @@ from lablib.course.checks.exercises import find
 from lablib.course.checks.running import Gone, TimeUp
 from lablib.machine import backend
 from lablib.teach import submission
-from lablib.teach.apart import codec, remote, surroundings
+from lablib.teach.apart import codec, remote, sandbox, surroundings
 from lablib.teach.apart.remote import Function, Limits, Process, not_kept_out
 from lablib.teach.grade import grade
 from lablib.teach.handed_in import clean, read_bytes
@@ -240,8 +240,8 @@ def test_the_repository_is_not_there():
 
 @linux
 def test_where_containers_work_nothing_is_shown_but_what_is_asked_for(tmp_path, monkeypatch):
-    """A course in /usr/src/app lay open."""
-    assert "/usr/src" in surroundings.hidden()
+    """A course in /usr/src/app lay open, whose environment is in there."""
+    assert not {"/", "/usr", "/usr/local", "/usr/share", sys.prefix} & {*surroundings.seen()}
     (tmp_path / "app" / "venv").mkdir(parents=True)
     (tmp_path / "app" / "solved.py").write_text("42")
     shown = [*surroundings.seen(), str(tmp_path), str(tmp_path / "app" / "venv")]
@@ -258,18 +258,22 @@ PRIVATE = [  # each of them holds passwords or solutions somewhere
     "src/tool/.git/config", "envs/other/lib/python3.12/site-packages/lablib/notebooks/00.ipynb",
     "local/lib/python3.11/dist-packages/lablib/course/lessons/lesson_00/exercises.py",
     "lib/python3/dist-packages/lablib/notebooks/00_start_here.ipynb",
+    "lib/python3.11/site-packages/lablib/course/lessons/lesson_00/exercises.py",
+    "share/course/roster.csv", "solved/00_start_here.ipynb", "submitted/ann/00_start_here.ipynb",
 ]  # fmt: skip
+OPEN = ["bin/python", "lib/python3.12/os.py", "lib64/libopenblas.so.0", "pyvenv.cfg"]
 
 
-@pytest.mark.parametrize("name", PRIVATE)
-def test_other_lablibs_and_passwords_among_pythons_files_are_hidden(name, tmp_path, monkeypatch):
-    """What all users of a machine share lies in /usr/local, which is seen as /usr is."""
+@pytest.mark.parametrize("name", [*PRIVATE, *OPEN])
+def test_of_pythons_folder_is_shown_what_it_needs(name, tmp_path, monkeypatch):
+    """Passwords, other lablibs and a whole course may lie in there."""
     monkeypatch.setattr(sys, "base_prefix", str(tmp_path))
     path = tmp_path / name
     path.parent.mkdir(parents=True, exist_ok=True)
     path.touch()
-    hidden = {*surroundings.hidden()}
-    assert not hidden.isdisjoint(map(str, [path, *path.parents][: len(Path(name).parts)]))
+    rules = dict(sandbox._rules(surroundings.seen(), surroundings.hidden()))
+    nearest = next((str(p) for p in [path, *path.parents] if str(p) in rules), None)
+    assert rules.get(nearest, False) == (name in OPEN)
 
 
 def test_an_installed_lablib_keeps_its_recorded_lessons_to_itself(tmp_path, monkeypatch):

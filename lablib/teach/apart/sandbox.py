@@ -38,7 +38,8 @@ OPEN = 256  # files and sockets, whose buffers no limit of memory counts
 
 # What any program needs of a system, beside its own files; what is not there is left out.
 SYSTEM = (
-    *("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store", "/gnu/store"),
+    *("/lib", "/lib32", "/lib64", "/libx32", "/nix/store", "/gnu/store", "/usr/share/zoneinfo"),
+    *("/usr/lib", "/usr/lib32", "/usr/lib64", "/usr/libx32", "/usr/local/lib", "/usr/local/lib64"),
     *("/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/alternatives"),
     *("/etc/localtime", "/sys/devices/system/cpu"),
     *("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"),

@@ -14,12 +14,10 @@ KEPT = (
     *("PATH", "PYTHONPATH", "PYTHONHOME", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH"),
     *("LANG", "LANGUAGE", "LC_ALL", "LC_CTYPE", "TZ"),
 )
-# Among Python's files, and not for students: settings, in which passwords stand, of pip, of conda,
-# of Jupyter, and of whoever adds some to what activates an environment; and other environments.
-PRIVATE = (
-    *("pip.conf", ".*", "condarc*", "conda-meta", "envs", "etc", "pkgs/urls*", "src/*/.git"),
-    *("bin/*activate*", "share/jupyter"),
-)
+# What Python needs of the folder that it lies in; the last two where it is a framework of macOS.
+# Settings, passwords, other environments and whole courses may lie beside these.
+NEEDED = ("bin", "lib", "lib32", "lib64", "pyvenv.cfg", "Python", "Resources")
+ACTIVATE = "bin/*activate*"  # people add passwords to it
 # Two runs see sets in the same order, on one processor, and nothing opens a window.
 OURS = {
     "OPENBLAS_NUM_THREADS": "1",
@@ -40,12 +38,12 @@ def environment(folder: str) -> dict[str, str]:
 
 def seen() -> list[str]:
     """Return the files and folders that it can see: Python, packages, lablib and the system's."""
-    prefixes = {sys.prefix, sys.base_prefix, sys.exec_prefix, sys.base_exec_prefix}
     packages = {path for path in sys.path if path.endswith("-packages")}
     libraries = [path for path in backend.blas().settings().values() if os.path.isabs(path)]
     ours = {*_folders(lablib.__path__), *libraries}
     python = os.path.realpath(sys.executable)
-    return sorted({*SYSTEM, *prefixes, *packages, *ours, python} - {"/"})
+    needed = [os.path.join(base, name) for base in _bases() for name in NEEDED]
+    return sorted({*SYSTEM, *needed, *packages, *ours, python})
 
 
 def hidden() -> list[str]:
@@ -53,7 +51,8 @@ def hidden() -> list[str]:
     checkouts = [os.path.dirname(path) for path in _folders(lablib.__path__)]
     outside = [path for path in checkouts if not path.endswith("-packages")]
     solved = [os.path.join(path, "notebooks") for path in _packages()]  # with what solution showed
-    return [*outside, *solved, "/usr/src", *_private(), *references()]  # containers work there
+    activate = [str(path) for base in _bases() for path in Path(base).glob(ACTIVATE)]
+    return [*outside, *solved, *activate, *references()]
 
 
 def references() -> list[str]:
@@ -70,20 +69,14 @@ def references() -> list[str]:
 def _packages() -> set[str]:
     """Return every lablib that is installed where a student can see it, this one among them."""
     found = {os.path.join(p, "lablib") for p in sys.path if p.endswith("-packages")}
-    for base in _bases():
+    for base in {*_bases(), "/usr", "/usr/local"}:
         found |= {str(p) for p in Path(base).glob("lib*/python*/*-packages/lablib")}
     return {*_folders(lablib.__path__), *found}
 
 
-def _private() -> list[str]:
-    """Return what is there of ``PRIVATE``."""
-    return sorted(str(p) for base in _bases() for name in PRIVATE for p in Path(base).glob(name))
-
-
 def _bases() -> set[str]:
-    """Return the folders that Python's files lie in, and those of the system's own Python."""
-    bases = {"/usr", sys.prefix, sys.base_prefix, sys.exec_prefix, sys.base_exec_prefix}
-    return bases | {os.path.join(base, "local") for base in bases}
+    """Return the folders that Python's files lie in."""
+    return {sys.prefix, sys.base_prefix, sys.exec_prefix, sys.base_exec_prefix}
 
 
 def _folders(paths: Iterable[str]) -> list[str]:
