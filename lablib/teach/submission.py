@@ -1,8 +1,8 @@
 """Judge one submitted notebook: its functions, called in a process that knows no answers.
 
 The process is started anew without the statement, or without the exercise, that ended it, so an
-accident costs the exercise it touches and no other. Where an answer is wrong, and more statements
-may matter than were run, it is judged once more with these.
+accident costs the exercise it touches and no other. Where an answer is wrong, it is judged once more
+after those of the student's own statements that may matter, too.
 """
 
 import re
@@ -10,14 +10,17 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from lablib.course.checks.checking import judge
 from lablib.course.checks.exercises import Exercise, exercises, find, lessons
 from lablib.course.checks.running import Gone, TimeUp
+from lablib.folders import course
 from lablib.teach.apart.codec import Garbled
 from lablib.teach.apart.remote import Function, Limits, Process, words
+from lablib.teach.editions import code_cells, read_notebook
 from lablib.teach.handed_in import clean, code_of, read_cells, text_of
 from lablib.teach.predicted import predictions
 
@@ -55,6 +58,7 @@ class Submission:
         owners: the exercise that a cell is about, by the cell's number.
         recorded: what ``check`` said when the student ran it, by exercise.
         predicted: what its ``predict`` lines say, by question; nothing is judged of it.
+        untouched: numbers of the cells that are as the lesson has them.
     """
 
     cells: list[tuple[int, str]]
@@ -62,6 +66,7 @@ class Submission:
     owners: dict[int, str] = field(default_factory=dict)
     recorded: dict[str, str] = field(default_factory=dict)
     predicted: dict[str, Any] = field(default_factory=dict)
+    untouched: list[int] = field(default_factory=list)
 
     def only(self, lessons: Sequence[str], ids: Sequence[str] = ()) -> "Submission":
         """Return it with the exercises of these lessons, and with these; with all where none are.
@@ -101,7 +106,10 @@ def understood(cells: list[dict[str, Any]], name: str) -> Submission:
         marked = [e.id for e in listed if e.id == marks.get(number)]  # no other course's
         if defined or marked:
             owners[number] = [*marked, *defined][-1]
-    return Submission(code, [e.id for e in listed], owners, recorded, predictions(code))
+    handed_out = frozenset().union(*map(_handed_out, numbers))
+    untouched = [number for number, source in code if source.strip() in handed_out]
+    asked = [each.id for each in listed]
+    return Submission(code, asked, owners, recorded, predictions(code), untouched)
 
 
 def judge_submission(
@@ -146,6 +154,7 @@ class _Sitting:
         self.found: dict[str, Finding] = {}
         self.offers: dict[str, int] = {}
         self.closed: set[str] = set()  # exercises that are not judged (again)
+        self.ended: set[str] = set()  # those that ended their process
         self.accidents: dict[str | None, str] = {}
         self.skip: list[tuple[int, int]] = []
         self.at: tuple[int, int] | None = None
@@ -186,7 +195,10 @@ class _Sitting:
                         self._offers(process)
                     finally:
                         rations -= process.meter.stated
-                if self.wide or not (process.wider and self._is_open()):
+                if self.wide or not process.wider:
+                    return
+                self.closed -= self.ended
+                if not self._is_open():
                     return
                 self.wide = True
             except Garbled:
@@ -222,7 +234,8 @@ class _Sitting:
         # A process that is started anew doesn't repeat what only judged exercises need.
         judged = [exercise for exercise in self.work.exercises if exercise in self.closed]
         names = [find(each).name for each in self.work.exercises if each not in judged]
-        for told in process.run(self.work.cells, names, self.skip, self.wide, judged):
+        work = self.work
+        for told in process.run(work.cells, names, self.skip, self.wide, judged, work.untouched):
             if "at" in told:
                 self.at = _place(told["at"])
             elif "problem" in told:
@@ -271,6 +284,7 @@ class _Sitting:
             if function.gone:
                 self.at = None
                 self.closed.add(exercise)
+                self.ended.add(exercise)
                 raise function.gone
         process.send({"enough": True})
 
@@ -326,6 +340,15 @@ def _untold(source: str, name: str) -> set[str]:
     if name.lower().endswith(".py"):
         return {*found} or named
     return named or {lesson for lesson, _ in found.most_common(1)}
+
+
+@lru_cache
+def _handed_out(lesson: str) -> frozenset[str]:
+    """Return the code cells of a lesson as students got it."""
+    folder = course()
+    paths = folder.glob(f"{lesson}_*.ipynb") if folder else ()
+    cells = (cell for path in paths for cell, _ in code_cells(read_notebook(path)))
+    return frozenset(cell["source"].strip() for cell in cells)
 
 
 def _joined(cells: list[tuple[int, str]]) -> str:

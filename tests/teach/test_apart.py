@@ -15,6 +15,7 @@ from lablib.course.checks.running import Gone, TimeUp
 from lablib.teach.apart import cells, codec, sandbox
 from lablib.teach.apart.remote import Function, Limits, Process, not_kept_out
 from lablib.teach.apart.surroundings import references
+from lablib.teach.submission import understood
 
 import mlx.core as mx
 import numpy as np
@@ -181,27 +182,17 @@ def test_only_what_an_exercise_needs_is_run():
     text = [lines[s.node.lineno - 1] for s in kept]
     assert text == [
         "import numpy as np, math", "SCALE = 2", "TABLE = [helper(i) for i in range(3)]",
-        "TABLE.append(SCALE)", "def helper(x):", "def answer(x):", 'np.seterr(all="ignore")',
-        'check("00.1", answer)', 'check("00.1", lambda x: other(x))', "other = answer",
+        "TABLE.append(SCALE)", "def helper(x):", "def answer(x):", 'check("00.1", answer)',
+        'check("00.1", lambda x: other(x))', "other = answer",
     ]  # fmt: skip
 
 
 CHANGES = {
-    "by a function": "def fill():\n    table.append(1)\nfill()",
-    "by one that calls it": "def a():\n    table[0] = 1\ndef b():\n    a()\nb()",
-    "by a decorator": "def note(f):\n    table.append(f)\n    return f\n@note\ndef g():\n    pass",
-    "by await": "async def fill():\n    table.append(1)\nawait fill()",
-    "by with": "class C:\n    def __enter__(self):\n        table.append(1)\nwith C():\n    pass",
-    "as what is left": "new = add(table, 1, out=table)",
-    "by global": "def anew():\n    global table\n    table = [1]\nanew()",
-    "by pop": "first = table.pop(0)",
-    "by setdefault": "for i in range(3):\n    last = table.setdefault(i, 1)",
-    "in a comprehension": "[table.append(i) for i in range(3)]",
-    "by another name": "other = table[0]\nother.append(1)",
-    "in a loop": "for i, row in enumerate(table):\n    row[0] = i",
-    "by what is registered": "@table.register\ndef g():\n    pass",
-    "by what is registered for": "@table.register(int)\ndef g():\n    pass",
-    "by an object that is called": "@table\ndef g():\n    pass",
+    "by a method": "table.append(1)",
+    "in a loop": "for i in range(3):\n    table[i] = i",
+    "by an attribute": "table.size = 3",
+    "by deletion": "del table[0]",
+    "in place": "table += [1]",
 }
 
 
@@ -214,6 +205,31 @@ def test_a_name_that_is_changed_has_its_changes(how):
 
 FILL = "def fill():\n    table.append(1)\n    return table"
 MAY_CHANGE = {
+    "by a function": "def fill():\n    table.append(1)\nfill()",
+    "by one that calls it": "def a():\n    table[0] = 1\ndef b():\n    a()\nb()",
+    "by a decorator": "def note(f):\n    table.append(f)\n    return f\n@note\ndef g():\n    pass",
+    "by await": "async def fill():\n    table.append(1)\nawait fill()",
+    "by with": "class C:\n    def __enter__(self):\n        table.append(1)\nwith C():\n    pass",
+    "as what is left": "new = add(table, 1, out=table)",
+    "by global": "def anew():\n    global table\n    table = [1]\nanew()",
+    "by pop": "first = table.pop(0)",
+    "by setdefault": "for i in range(3):\n    last = table.setdefault(i, 1)",
+    "in a comprehension": "[table.append(i) for i in range(3)]",
+    "by another name": "row = table[0]\nrow.append(1)",
+    "in a loop": "for i, row in enumerate(table):\n    row[0] = i",
+    "by what is registered": "@table.register\ndef g():\n    pass",
+    "by what is registered for": "@table.register(int)\ndef g():\n    pass",
+    "by an object that is called": "@table\ndef g():\n    pass",
+    "with a hint": "row: list[int] = table[0]\nrow[0] = 1",
+    "in a chain": "row = first = table[0]\nfirst[0] = 1",
+    "in a pair": "row, other = table[0], table[1]\nrow[0] = 1",
+    "by one of two": "row = table[0] if table else table[1]\nrow[0] = 1",
+    "in passing": "print(row := table[0])\nrow[0] = 1",
+    "through a list": "rows = [row for row in table]\nrows[0][0] = 1",
+    "by a match": "match table:\n    case [row]:\n        row[0] = 1",
+    "by a view": "flat = table.ravel()\nflat[0] = 1",
+    "by a thread": "def fill():\n    table.append(1)\nt: T = Thread(target=fill)\nt.start()",
+    "by a partial": "go = partial(add, table)\ngo()",
     "for what it returns": f"{FILL}\nn = fill()",
     "within an expression": f"{FILL}\nprint('filled', len(fill()))",
     "in a loop that makes a list": f"{FILL}\n[fill() for _ in range(3)]",
@@ -248,19 +264,42 @@ def test_what_may_change_a_name_is_run_in_a_second_try(how):
     "line",
     [
         "sys.setrecursionlimit(5000)", "setrecursionlimit(5000)", "getcontext().prec = 50",
-        "decimal.getcontext().prec = 50", "builtins.best = max",
+        "decimal.getcontext().prec = 50", "builtins.best = max", "sys.path += ['more']",
+        "if sys.platform:\n    sys.setrecursionlimit(5000)",
     ],
 )  # fmt: skip
 def test_what_is_set_up_without_a_name_is_run_in_a_second_try(line):
-    """And no experiment is: time.sleep(60), plt.show()."""
     source = "import builtins, decimal, sys\nfrom decimal import getcontext\n"
     source += f"from sys import setrecursionlimit\n{line}\ndef f():\n    return best"
     found = cells.statements(0, source, "cell")
     assert found[3] not in cells.needed(found, ["f"])
     assert found[3] in cells.needed(found, ["f"], wide=True)
-    source = "import time, matplotlib.pyplot as plt\ntime.sleep(60)\nplt.show()\ndef f():\n    pass"
-    idle = cells.statements(0, source, "cell")
-    assert cells.needed(idle, ["f"], wide=True) == idle[3:]
+
+
+OTHERS = """
+target = load()
+curves = slow(target)
+table = []
+"""
+EXPERIMENTS = """
+print(curves)
+mine = run(target)
+plot(mine)
+while True: pass
+"""
+
+
+def test_no_second_try_runs_what_has_to_do_with_no_name_of_an_answers():
+    """Nor does a lesson's own name connect two: both of these have to do with its model."""
+    cell = "def f(x):\n    return target, kept, x\nkept = []\nfill(target, kept)"
+    theirs = cells.statements(0, OTHERS, "cell", own=False)
+    experiments = cells.statements(1, EXPERIMENTS, "cell")
+    answer = cells.statements(2, cell, "cell")
+    kept = cells.needed(theirs + experiments + answer, ["f"], wide=True)
+    assert kept == [theirs[0], experiments[1], experiments[2], *answer]
+    answer = cells.statements(2, cell.replace("return target", "return 1"), "cell")
+    kept = cells.needed(theirs + experiments + answer, ["f"], wide=True)
+    assert kept == [theirs[0], *answer]
 
 
 @pytest.mark.parametrize(
@@ -285,12 +324,17 @@ def test_who_used_an_earlier_function_of_the_same_name_has_that():
 def test_a_lessons_experiments_are_not_run(lesson):
     """Nor where a name of theirs looks like one that an exercise needs."""
     cells_of = answered(lesson, {})["cells"]
-    code = [(i, cell["source"]) for i, cell in enumerate(cells_of) if cell["cell_type"] == "code"]
-    every = [each for number, source in code for each in cells.statements(number, source, "cell")]
+    work = understood(cells_of, f"{lesson}.ipynb")
+    every = [
+        each
+        for number, source in work.cells
+        for each in cells.statements(number, source, "cell", own=number not in work.untouched)
+    ]
     names = [exercise.name for exercise in exercises(lesson)]
     kept = cells.needed(every, names)
     assert len(kept) < len(every) / 8
-    assert cells.needed(every, names, wide=True) == kept  # and no second try is made of them
+    second = [each for each in cells.needed(every, names, wide=True) if each not in kept]
+    assert second == []  # and no second try is made of them
 
 
 @pytest.mark.parametrize("lesson", lessons())

@@ -151,6 +151,7 @@ class Process:
         skip: Sequence[tuple[int, int]] = (),
         wide: bool = False,
         judged: Sequence[str] = (),
+        lessons: Sequence[int] = (),
     ) -> Iterator[dict[str, Any]]:
         """Have the statements run that functions need; yield what is told until it is done.
 
@@ -160,13 +161,14 @@ class Process:
             skip: places of statements that are left out.
             wide: run what may matter, too (see ``cells``).
             judged: exercises whose checks are left out.
+            lessons: numbers of cells that are a lesson's own, not the student's.
 
         Raises:
             Gone: the process ended, or said what makes no sense.
             TimeUp: one statement took too long.
         """
         order = {"cells": cells, "functions": functions, "skip": skip, "wide": wide}
-        self.send(order | {"judged": judged})
+        self.send(order | {"judged": judged, "lessons": lessons})
         self.meter.is_stating = True
         for _ in range(TELLS):
             told = self.hear()

@@ -133,14 +133,16 @@ class Servant:
         Args:
             order: ``cells``, pairs of number and source; ``functions``, names of what is judged;
                 ``skip``, places of statements; ``wide``, see ``cells.needed``; ``judged``, ids of
-                exercises whose checks are left out.
+                exercises whose checks are left out; ``lessons``, numbers of cells that are not the
+                student's own.
         """
         everything, future = [], 0
         for number, source in order["cells"]:
             name = f"<cell {number}>"
             linecache.cache[name] = (len(source), None, source.splitlines(keepends=True), name)
             try:
-                everything += cells.statements(number, source, name, future)
+                own = number not in order.get("lessons", [])
+                everything += cells.statements(number, source, name, future, own)
             except Exception as error:  # SyntaxError, or what its compiler finds too deep
                 self._problem((number, 0), error)
             if everything:
