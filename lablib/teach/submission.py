@@ -1,8 +1,8 @@
 """Judge one submitted notebook: its functions, called in a process that knows no answers.
 
 The process is started anew without the statement, or without the exercise, that ended it, so an
-accident costs the exercise it touches and no other. Where an answer is wrong, it is judged once more
-after those of the student's own statements that may matter, too.
+accident costs the exercise it touches and no other. Where an answer is wrong it is judged once
+more, after those of the student's own statements that may matter, too.
 """
 
 import re
