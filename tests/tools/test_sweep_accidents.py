@@ -18,6 +18,7 @@ from lablib.folders import write_whole
 from lablib.models import LanguageModel, llama_config
 from lablib.tools.saving import save
 from lablib.tools.sweep import SweepError, grouped, read, rounds, run
+from lablib.tools.sweep.drawing import ratio
 from lablib.tools.sweep.file import Records, header, line
 from lablib.tools.sweep.kinds import Asked
 from lablib.tools.sweep.watch import Watch
@@ -138,6 +139,40 @@ def test_one_writer_at_a_time(tmp_path: Path, capsys) -> None:
     assert not out.with_name("out.jsonl.damaged").exists()
     with pytest.raises(BadValue, match="holds a sweep with"):  # its lock has ended with it
         swept(out)
+
+
+@pytest.mark.parametrize("number", ["ENOSYS", "ENOLCK", "EOPNOTSUPP"])
+def test_where_a_disk_knows_no_locks_there_is_one_writer_too(number: str, tmp_path: Path) -> None:
+    """Who was killed was said to be writing for ever, or nothing ran at all."""
+    unlocked = f"""
+import errno, fcntl, os
+def flock(*_):
+    raise OSError(errno.{number}, "no locks")
+fcntl.flock = flock
+{LONG}
+"""
+    out = tmp_path / "out.jsonl"
+    first = subprocess.Popen([sys.executable, "-c", unlocked, str(out)])
+    try:
+        until(out)
+        second = [sys.executable, "-c", unlocked, str(out)]
+        done = subprocess.run(second, capture_output=True, text=True)
+        assert f"{out} is being written by process {first.pid}: " in done.stderr
+        assert first.poll() is None
+    finally:
+        first.kill()
+        first.wait()
+    had = len(out.read_text().splitlines())
+    more = subprocess.Popen([sys.executable, "-c", unlocked, str(out)])
+    try:
+        end = time.monotonic() + 30
+        while len(out.read_text().splitlines()) == had:
+            assert more.poll() is None
+            assert time.monotonic() < end
+            time.sleep(0.1)
+    finally:
+        more.kill()
+        more.wait()
 
 
 def a_folder(path: Path) -> None:
@@ -562,6 +597,16 @@ def test_a_file_that_cannot_be_drawn_is_named(settings, record, tmp_path: Path, 
     assert not out.with_suffix(".png").exists()
     out.write_text("".join(f"{json.dumps(each)}\n" for each in (first | {"settings": DRAWN}, row)))
     assert __main__.main(["sweep", "plot", str(out)]) == 0
+    nothing = row | {"answers": [None, None]}
+    out.write_text("".join(f"{json.dumps(x)}\n" for x in (first | {"settings": DRAWN}, nothing)))
+    assert __main__.main(["sweep", "plot", str(out)]) == 2
+    assert f"lablib: {out}: no answer to sums by " in capsys.readouterr().err
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_ratio_of_nothing_is_none() -> None:
+    assert np.isnan(ratio([])).all()
+    assert np.isnan(ratio([(0, 0), (0, 0)])).all()
 
 
 def test_a_picture_that_cannot_be_made_is_named(tmp_path: Path, capsys) -> None:

@@ -33,7 +33,10 @@ def draw(path: str | Path) -> Any:
     if not rows:
         raise BadValue(f"{path} holds no record yet")
     with named(path):
-        _check_settings(first["sweep"], first["settings"])
+        nothing = _asked(first["sweep"], first["settings"]).nothing(rows)
+    if nothing:
+        raise BadValue(f"{path}: {nothing}")
+    with named(path):
         return kinds[first["sweep"]](first["settings"], rows)
 
 
@@ -47,11 +50,14 @@ def named(path: str | Path) -> Iterator[None]:
         raise BadValue(f"{path} is no sweep's file, or damaged: {why}") from error
 
 
-def _check_settings(what: str, settings: Mapping[str, Any]) -> None:
-    """Raise what a sweep raises that is asked for these, and ``LookupError`` where one lacks."""
+def _asked(what: str, settings: Mapping[str, Any]) -> Asked:
+    """Return what was asked for.
+
+    Raises what a sweep raises that is asked for these, and ``LookupError`` where one lacks.
+    """
     names = (each.name for each in fields(Asked) if each.name != "what")
     asked = {name: settings[name] for name in names}
-    Asked(what, **{name: tuple(v) if isinstance(v, list) else v for name, v in asked.items()})
+    return Asked(what, **{k: tuple(v) if isinstance(v, list) else v for k, v in asked.items()})
 
 
 def _votes(settings: Mapping[str, Any], rows: Rows) -> Any:
@@ -148,12 +154,12 @@ def ratio(pairs: Sequence[tuple[float, float]]) -> tuple[float, float, float]:
 
     The pairs, one a problem, are drawn again with replacement (the bootstrap's percentiles).
     """
-    if not pairs:
+    values = np.array(pairs, dtype=float).reshape(-1, 2)
+    if not values[:, 1].sum():
         return (np.nan,) * 3
-    values = np.array(pairs, dtype=float)
     places = np.random.default_rng(0).integers(len(values), size=(_RESAMPLED, len(values)))
     above, below = values[places].sum(axis=1).T
-    with np.errstate(invalid="ignore", divide="ignore"):
-        whole = values[:, 0].sum() / values[:, 1].sum()
+    whole = values[:, 0].sum() / values[:, 1].sum()
+    with np.errstate(invalid="ignore", divide="ignore"):  # of those drawn all may have nothing
         low, high = np.nanpercentile(above / below, [2.5, 97.5])
     return float(whole), float(low), float(high)

@@ -6,6 +6,7 @@ taken back. What a kill leaves is therefore whole but for its tail, and a sweep 
 that off. A line that is damaged otherwise is set aside, and its unit is computed again.
 """
 
+import errno
 import json
 import math
 import os
@@ -22,7 +23,7 @@ from typing import Any
 from lablib.folders import remove_half_written, replacing
 from lablib.validation import BadValue
 
-from filelock import FileLock, Timeout
+from filelock import BaseFileLock, FileLock, SoftFileLock, Timeout
 
 try:
     import fcntl
@@ -32,6 +33,8 @@ except ImportError:  # Windows
 Unit = Mapping[str, Any]
 _FORMAT = 1
 _GRACE = 2.0  # seconds in which a writer that was killed with its launcher is gone
+# A network's disk may know no locks, or have nobody who keeps them.
+_NO_LOCKS = {errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP}
 _NAMED = 5  # lines that are named, of all that are damaged
 # What a sweep says of each unit, and of which type.
 _FIELDS: dict[str, dict[str, type]] = {
@@ -328,17 +331,19 @@ def _own(path: str, flags: int) -> int:
     return os.open(path, flags | getattr(os, "O_NOFOLLOW", 0), 0o666)
 
 
-def _locked(path: Path) -> FileLock:
+def _locked(path: Path) -> BaseFileLock:
     """Return the lock of a file, which this process holds from now on; it says so in the lock."""
     place = path.with_name(f".{path.name}.lock")
-    lock = FileLock(place, timeout=_GRACE)
+    lock = FileLock(place, timeout=_GRACE, fallback_to_soft=False)
     try:
         lock.acquire()
     except Timeout:
-        holder = place.read_text(encoding="utf-8").strip() or "another process"
-        raise BadValue(
-            f"out {path} is being written by {holder}: wait until it ends, or end it"
-        ) from None
+        raise _is_written(path, place.read_text(encoding="utf-8").strip()) from None
+    except OSError as error:
+        if error.errno not in _NO_LOCKS:
+            raise
+        place.unlink(missing_ok=True)
+        return _marked(path)
     since = time.strftime("%Y-%m-%d %H:%M:%S")
     holder = f"process {os.getpid()} ({socket.gethostname()}) since {since}\n"
     try:
@@ -350,7 +355,22 @@ def _locked(path: Path) -> FileLock:
     return lock
 
 
-def _unlock(lock: FileLock) -> None:
+def _marked(path: Path) -> BaseFileLock:
+    """Return a file's marker, where its disk knows no locks; a dead process' is taken over."""
+    mark = SoftFileLock(path.with_name(f".{path.name}.mark"), timeout=_GRACE)
+    try:
+        mark.acquire()
+    except Timeout:
+        raise _is_written(path, f"process {mark.pid}") from None
+    return mark
+
+
+def _is_written(path: Path, holder: str) -> BadValue:
+    holder = holder or "another process"
+    return BadValue(f"out {path} is being written by {holder}: wait until it ends, or end it")
+
+
+def _unlock(lock: BaseFileLock) -> None:
     with suppress(OSError):
         os.unlink(lock.lock_file)  # who waits for it sees that, and makes one anew
     lock.release()
