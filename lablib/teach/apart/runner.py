@@ -119,6 +119,7 @@ class Servant:
         self.loop = asyncio.Runner()  # one for all: a task of an earlier cell's may be awaited
         _offer_loop(self.loop.get_loop())
         self.checked: list[Any] = []  # what a check has had judged
+        self.has_object = False  # whether an object of the judge's was lent for the present call
         self.unbound: dict[str, str] = {}  # by name, what kept a statement from binding it
         module = types.ModuleType("__main__")
         sys.modules["__main__"] = module
@@ -255,12 +256,14 @@ class Servant:
                 continue
             called = True
             vars(builtins).update(BUILTINS)
+            self.has_object = False
             given, named = codec.unpack(request["call"], self._borrow)
             before = codec.dumps(codec.pack([given, named], _lend))
             reply = self._answer(function, given, named, request)
             after = codec.pack([given, named], _lend)
             try:
-                if codec.dumps(after) != before:
+                # A copy of an object that was lent has left its own state in the judge's.
+                if self.has_object or codec.dumps(after) != before:
                     reply["after"] = after
                 self.line.send(reply)
             except ValueError as error:  # too large
@@ -292,6 +295,7 @@ class Servant:
         """Return a stand-in for a function or an object of the judge's."""
         if tag == "function":
             return _Borrowed(self, body)
+        self.has_object = True
         number, attributes, methods = body
         inside = {name: _method(self, number, name) for name in methods}
         kind = type("Borrowed", (_Object,), {**inside, "_number": number, "_looks": []})

@@ -311,6 +311,10 @@ def try_drafts_with_the_whole_layer(layer, drafts, accepted):
     layer.read(drafts[:accepted])
 
 
+def tries_a_copy(layer, drafts, accepted):
+    try_drafts(copy.deepcopy(layer), drafts, accepted)
+
+
 def drafts_never_read(layer, drafts, accepted):
     layer.read(drafts[:accepted])
 
@@ -534,6 +538,10 @@ REPLAYS = {
     computes_the_state: (
         "you compute what `read` would have done. That is this layer's own business: another one "
         "has another rule. Let it read the accepted drafts."
+    ),
+    tries_a_copy: (
+        "the layer is as if you had done nothing: you read with a copy of it. The next round goes "
+        "on with the layer itself, so it must have the state."
     ),
     drafts_never_read: (
         "you read only the accepted drafts. But nobody knows how many those are until the model "
