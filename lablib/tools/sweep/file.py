@@ -267,7 +267,7 @@ class Records:
         for unit, (number, _) in content.records.items():
             if unit not in place:
                 odd = f"out {self._path}, line {number} holds {unit}, which was not asked for"
-                raise BadValue(f"{odd}: give another file")
+                raise BadValue(f"{odd}: give another file, or delete that line if it is damaged")
         missing = Counter(place.values())  # units of each group that are not in the file
         missing.subtract(place[unit] for unit in content.records)
         self.finished = {i for i, some in missing.items() if not some}
