@@ -348,6 +348,39 @@ def test_no_lesson_gives_an_exercises_name_away_behind_its_check(lesson):
         assert [each.place for each in every if name in each.binds and each.place > check] == []
 
 
+@pytest.mark.parametrize(
+    "own",
+    [
+        "for word in range(3):\n    table.append(word)",
+        "for i, word in enumerate('ab'):\n    table[i] = word",
+        "word = 3\ntable.append(word)", "word: int = 3\ntable.append(word)",
+        "word = [1]\nword += [2]\ntable += word", "from words import word\ntable += [word]",
+        "def word():\n    return 3\ntable.append(word())",
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("wide", [False, True])
+def test_what_a_lesson_calls_as_a_student_does_is_not_run(own: str, wide: bool) -> None:
+    """One helper that was called so had all of lesson 17 run, and its answers lost."""
+    before = cells.statements(0, "word = slow()\nfor word in slow():\n    pass", "cell", own=False)
+    answer = f"table = []\n{own}\ndef f():\n    return table, word\ncheck('00.1', f)"
+    answer = cells.statements(1, answer, "cell")
+    after = cells.statements(2, "word = slow()\nprint(word)", "cell", own=False)
+    assert cells.needed([*before, *answer, *after], ["f"], wide) == answer
+
+
+def test_who_uses_a_value_has_it_as_it_was_then() -> None:
+    source = (
+        "x = 1\nif x:\n    x = x + 1\nfirst = x\nx = 5\ny = x\nx[0] = 2\ndef f():\n    return first"
+    )
+    kept = cells.needed(cells.statements(0, source, "cell"), ["f"])
+    assert [s.place[1] for s in kept] == [0, 1, 2, 6]
+    source = (
+        "def f():\n    return late() + g(later)\ny = later\nlater = late()\ndef late():\n    pass"
+    )
+    found = cells.statements(0, source, "cell")
+    assert cells.needed(found, ["f"]) == [found[0], *found[2:]]
+
+
 def test_what_a_function_keeps_for_itself_has_no_experiment_run():
     source = "kept = {}\ndef f(x):\n    kept[x] = x\n    return kept[x]\nprint(f(3))\ny = f(4)"
     assert len(cells.needed(cells.statements(0, source, "cell"), ["f"])) == 2

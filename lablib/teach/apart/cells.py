@@ -14,6 +14,7 @@ import dis
 import math
 import re
 import types
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -30,6 +31,9 @@ _OPTIONS = [
     for valued in ("nrpv", "DlsT")
 ]
 _FILE = re.compile(r"[\w./-]{0,99}\w\.[A-Za-z]\w{0,7}")
+
+# In these, names are looked up when they are called.
+_LATE = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
 
 Place = tuple[int, int]  # the number of a cell, and a statement's own number there
 
@@ -125,30 +129,67 @@ def needed(
     others = [s for s in everything if not isinstance(s.node, ast.Import | ast.ImportFrom)]
     values = set().union(*(s.binds | s.sets for s in others))
     imported = set().union(*(s.binds for s in everything)) - values
-    binds, uses = {}, {s.place: {*s.uses} for s in everything}
-    for statement in everything:
-        binds[statement.place] = statement.binds | (_changed(statement.node) & values)
-        match statement.node:
-            case ast.ImportFrom(module="lablib.course") as node:  # the runner has these already
-                binds[statement.place] -= {a.name for a in node.names if a.asname is None}
+    made = _made(everything)
+    binds, uses = _versions(everything, made, values)
     roots = [s for s in everything if "check" in s.uses or s.uses & OPAQUE or "*" in s.binds]
-    for name in functions:  # what a lesson called so before it asked for the function is not it
-        checked = [s.place for s in roots if name in s.uses]
-        first = min(checked, default=(math.inf, 0))
-        bound = [s.place for s in everything if s.place < first and _binds_anew(s, name)]
-        earlier = [s.place for s in everything if bound and s.place < bound[-1]]
-        for names in (each[place] for place in earlier for each in (binds, uses)):
-            if name in names:  # but who used that then has it
-                names.remove(name)
-                names.add(f"{name} before")
-    kept, wanted = _closure(roots, {*functions}, binds, uses)
+    wanted = set().union(*(_judged(name, roots, made.get(name, [])) for name in functions))
+    kept, wanted = _closure(roots, wanted, binds, uses)
     if wide:
         own = [s for s in others if s.own]
         if any(s.uses & OPAQUE for s in roots):  # they may use any name
-            roots, wanted = roots + own, wanted | imported
+            roots = [*roots, *own, *(s for s in everything if s.binds & imported)]
         roots += [s for s in own if s.uses & imported and not _mentioned(s, values)]
-        kept, _ = _closure(roots + _connected(own, wanted, values), wanted, binds, uses)
+        roots += _connected(own, {name.partition("#")[0] for name in wanted}, values)
+        kept, _ = _closure(roots, wanted, binds, uses)
     return [s for s in everything if s.place in kept]
+
+
+def _made(everything: Iterable[Statement]) -> dict[str, list[Statement]]:
+    """Return for each name the statements that give it a value which owes nothing to another."""
+    made: dict[str, list[Statement]] = {}
+    for statement in everything:
+        for name in _binds_anew(statement):
+            made.setdefault(name, []).append(statement)
+    return made
+
+
+def _versions(
+    everything: Iterable[Statement], made: Mapping[str, Sequence[Statement]], values: set[str]
+) -> tuple[dict[Place, set[str]], dict[Place, set[str]]]:
+    """Return for each place which values its statement binds or changes, and which it uses.
+
+    Each is its name and how often that was given a new one, ``word#2``: a lesson calls many things
+    ``word``, and who says ``for word in words`` needs none of them. What has no value yet may have
+    it from further down. A function looks names up when it is called: what a student makes further
+    down is meant, too.
+    """
+    count = Counter[str]()
+    binds, uses = {}, {}
+    for statement in everything:
+        is_late = any(isinstance(each, _LATE) for each in ast.walk(statement.node))
+        anew = _binds_anew(statement)
+        looked_at = statement.uses - (set() if is_late else anew)
+        count.update(anew if is_late else ())
+        found = uses[statement.place] = {f"{name}#{count[name]}" for name in looked_at}
+        for name in looked_at:
+            later = enumerate(made.get(name, ())[count[name] :], start=count[name] + 1)
+            found |= {
+                f"{name}#{i}" for i, each in later if not count[name] or (is_late and each.own)
+            }
+        count.update(() if is_late else anew)
+        changed = _bound(statement) | (_changed(statement.node) & values)
+        binds[statement.place] = {f"{name}#{count[name]}" for name in changed}
+    return binds, uses
+
+
+def _judged(name: str, roots: Iterable[Statement], made: Sequence[Statement]) -> set[str]:
+    """Return which values of a name are judged, beside those that a check uses: what is in the end.
+
+    What a lesson called so, before it asked for the function, is not it.
+    """
+    first = min((s.place for s in roots if name in s.uses), default=(math.inf, 0))
+    later = [i for i, each in enumerate(made, start=1) if each.place > first]
+    return {f"{name}#{i}" for i in later or [len(made)]}
 
 
 def _connected(own: Iterable[Statement], wanted: set[str], values: set[str]) -> list[Statement]:
@@ -250,11 +291,31 @@ def _is_definition(node: ast.stmt) -> bool:
     return isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
 
 
-def _binds_anew(statement: Statement, name: str) -> bool:
-    """Return whether a statement gives a name a value that owes nothing to an earlier one."""
-    if isinstance(statement.node, ast.Assign | ast.AnnAssign):
-        return name in statement.binds - statement.uses
-    return _is_definition(statement.node) and name in statement.binds
+def _bound(statement: Statement) -> set[str]:
+    """Return the names that a statement binds, but for what the runner has already."""
+    match statement.node:
+        case ast.ImportFrom(module="lablib.course") as node:
+            return statement.binds - {a.name for a in node.names if a.asname is None}
+    return statement.binds
+
+
+def _binds_anew(statement: Statement) -> set[str]:
+    """Return the names that a statement gives a value which owes nothing to an earlier one."""
+    bound = _bound(statement)
+    match statement.node:
+        case ast.Import() | ast.ImportFrom():
+            return bound
+        case ast.Assign() | ast.AnnAssign():
+            return bound - statement.uses
+        case ast.For(target, among):
+            return bound & (_names_in(target) - _names_in(among))
+        case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef() as node:
+            return bound.difference(*map(_names_in, node.decorator_list))
+    return set()
+
+
+def _names_in(node: ast.AST) -> set[str]:
+    return {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
 
 
 def _changed(node: ast.stmt) -> set[str]:

@@ -271,7 +271,9 @@ class Referee:
         reads = self.at == READING or self.order.over != ""
         most = READS if reads else self._limits.cpu
         late = not reads and self.order.spent + self.spent > STRIKES * most
-        if late or self._used[self.at] > most:
+        if late:
+            raise Worn(f"the whole file's took more than {STRIKES * most:g} s of processor time")
+        if self._used[self.at] > most:
             raise Worn(f"it took more than {most:g} s of processor time")
         if held - self._held > self._most:
             raise Worn(f"it took more than {self._most >> 20} MB of memory")
