@@ -161,7 +161,7 @@ def test_a_vote_wins_with_the_most_frequent_answer_and_a_tie_is_shared() -> None
     assert [mark["bar"][1] for mark in sums if "bar" in mark] == [0.4, 0.5, 0.2]
     ends = [mark["text"] for mark in sums + facts if "text" in mark]
     assert ends[:3] == ["40% → 100%", "50% → 50%", "20% → 0% 4/6"]
-    assert ends[3:] == ["0% → 0% Sydney", "0% → 0% hippopotamu…", "33% → 33%"]
+    assert ends[3:] == ["0% → 0% Sydney", "0% → 0% hippopotam…", "33% → 33%"]
     for marks, kind in (sums, [won, tied, beside]), (facts, [lost, long, three]):
         assert [mark["dot"][0] for mark in marks if "dot" in mark] == [each.vote for each in kind]
         means = [np.mean([each.single for each in kind]), np.mean([each.vote for each in kind])]
