@@ -132,7 +132,7 @@ class Stopping(ChartExplorer):
         self._right = self._leader == np.array([[problem.truth] for problem in problems])
         each = product(np.arange(self.LEAST, 1, 0.01), range(1, self.n + 1))
         shares = [n / of for way in each for _, of, n, _ in self.lost(self.compute(*way))]
-        self._top = 1.2 * max(0.05, *shares)  # an axis stays where it is
+        self._top = 1.2 * max(1 - self.LEAST, *shares)  # an axis stays where it is
         super().__init__(
             confidence=slider(0.95, self.LEAST, 1.0, 0.01),
             floor=slider(StopRule.at_least, 1, self.n, label="floor (samples)"),
