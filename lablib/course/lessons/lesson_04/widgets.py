@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from lablib.course.plots.charts import TINTS, WARM, Chart, lines
+from lablib.course.plots.charts import TINTS, WARM, Chart, axis, lines, panel
 from lablib.course.plots.explorer import Player, choice
 from lablib.course.plots.scene import SceneExplorer
 from lablib.course.theory.slots import CONTINUOUS, WHOLE, schedule
@@ -25,13 +25,11 @@ class SlotTimeline(SceneExplorer):
     def __init__(self, queues: Mapping[str, Sequence[int]], slots: int) -> None:
         self.queues, self.slots = dict(queues), slots
         self._most = max(_end(schedule(queue, slots, WHOLE)) for queue in queues.values())
-        top, ticks = self._most + 1, range(0, self._most + 1, 10)
-        across = {"ends": [0, top], "ticks": [[v, str(v)] for v in ticks], "name": "steps"}
-        names = [[-slot, f"slot {slot}"] for slot in range(slots)]
-        down = {"ends": [0.5 - slots, 0.9], "ticks": names, "bare": True}  # words stand above
-        panel = {"x": across, "y": down, "high": 40 * slots + 16}
+        across = axis(0, self._most + 1, "steps", range(0, self._most + 1, 10))
+        names = [(-slot, f"slot {slot}") for slot in range(slots)]
+        down = axis(0.5 - slots, 0.9, "", names, bare=True)  # words stand above
         keys = [[TINTS[0], "a sequence, by its letter"], [EMPTY, "nobody"]]
-        self.constants = {"panels": [panel], "keys": keys}
+        self.constants = {"panels": [panel("", across, down, high=40 * slots + 16)], "keys": keys}
         step = Player(self._most + 1, label="step")
         step.value = step.play.value = self._most  # all is served
         super().__init__(

@@ -103,13 +103,7 @@ class OverOptimisation(ChartExplorer):
 
 
 def chosen_right(counts: Sequence[int], by_judge: Mapping[str, Any], problems: int) -> Chart:
-    """Draw how often judges choose a right one, and what so many problems leave open at the end.
-
-    Args:
-        counts: how many samples are chosen from.
-        by_judge: the share of right ones at each of them.
-        problems: how many were asked.
-    """
+    """Draw how often each judge chooses a right one, and what so few problems leave open."""
     title = f"chosen one right (share of {problems} problems)"
     chart = lines(counts, by_judge, "samples N", title, logx=True, dots=["mean"])
     end, best = counts[-1], max(shares[-1] for shares in by_judge.values())

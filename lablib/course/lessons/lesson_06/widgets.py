@@ -40,17 +40,11 @@ class VoteBars(SceneExplorer):
             max(map(list(problem.answers).count, problem.answers))
             for problem in self.problems.values()
         )
-        height = {"ends": [0, 1.05 * self.top], "ticks": [[v, str(v)] for v in (0, 10, 20, 30)]}
-        height["ticks"] = [[v, name] for v, name in height["ticks"] if v <= self.top]
-        digits = {"ends": [-0.6, 9.6], "ticks": [[i, str(i)] for i in range(10)], "bare": True}
-        drawn = {"ends": [0, 1.05 * steps], "name": "samples"}
-        drawn["ticks"] = [[v, str(v)] for v in (0, steps // 2, steps)]
-        panels = [
-            {"title": "votes", "x": {**digits, "name": "answer"}, "y": height},
-            {"title": "the race", "x": drawn, "y": height, "labels": ["0"]},
-        ]
+        height = axis(0, 1.05 * self.top, "", (0, 10, 20, 30))
+        votes = panel("votes", axis(-0.6, 9.6, "answer", range(10), bare=True), height)
+        drawn = axis(0, 1.05 * steps, "samples", (0, steps // 2, steps))
         keys = [[COLOURS[2], "right answer"], [COLOURS[1], "wrong", True]]
-        self.constants = {"panels": panels, "keys": keys}
+        self.constants = {"panels": [votes, panel("the race", drawn, height, "0")], "keys": keys}
         super().__init__(
             samples=Player(steps + 1, milliseconds=350),
             problem=choice(names[0], names),
@@ -170,23 +164,11 @@ class Stopping(ChartExplorer):
             "floor": floor,
         }
 
-    def promise(self, drawn: int, confidence: float) -> tuple[float, float]:
-        """Return of the leaders that are safe enough then the share expected to lose, and lost."""
-        safe = self._risk[:, drawn - 1] <= 1.0 - confidence
-        lost = self._leader[:, drawn - 1] != self._leader[:, -1]
-        return float(self._risk[safe, drawn - 1].mean()), float(lost[safe].mean())
-
     @staticmethod
     def lost(data: dict[str, Any]) -> list[tuple[int, ...]]:
-        """Count those that have stopped after n samples, once there are any.
-
-        Returns:
-            n, the votes that have stopped, how many of these elect another than the full vote, and
-            how many could still have lost.
-        """
+        """Return n, how many have stopped by then, of these those that changed, that could lose."""
         used = data["used"]
-        groups = used, data["changed"], used[data["risk"] > 1e-9]
-        most = used.max() + 1
+        groups, most = (used, data["changed"], used[data["risk"] > 1e-9]), used.max() + 1
         sums = [np.cumsum(np.bincount(each, minlength=most)).tolist() for each in groups]
         return [each for each in zip(range(most), *sums, strict=True) if each[1]]
 
@@ -196,12 +178,11 @@ class Stopping(ChartExplorer):
         stopped = np.bincount(data["used"], minlength=self.n + 1)[1:] / count
         for n, share in enumerate(stopped.tolist(), 1):
             note = f"{share:.1%} of the votes stopped after {n} samples, {before:.1%} before."
-            sides, after = [n - 0.4, n + 0.4], before + share
-            bar = {"bar": [*sides, 0, before], "fill": BEFORE}
+            bar = {"bar": [n - 0.4, n + 0.4, 0, before], "fill": BEFORE}
             marks.append({"key": f"a{n}", **bar})
-            bar = {"bar": [*sides, before, after], "fill": COLOURS[0], "note": note}
-            marks.append({"key": f"b{n}", **bar})
-            before = after
+            bar = {"bar": [n - 0.4, n + 0.4, before, before + share], "fill": COLOURS[0]}
+            marks.append({"key": f"b{n}", **bar, "note": note})
+            before += share
         floor = {"rule": {"x": data["floor"] - 0.5}, "dash": "2 3", "text": "floor, unless decided"}
         middle = {"line": [[mean, 0], [mean, 1.03]], "dash": "5 3", "wide": 1.5}
         name = {"text": f"mean {mean:.1f}", "at": [mean, 1.07], "anchor": "middle"}

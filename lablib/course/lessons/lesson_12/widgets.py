@@ -243,7 +243,7 @@ def vote_bars(asked: Sequence[Asked]) -> Chart:
     views, drawn = [], []
     for kind in dict.fromkeys(each.kind for each in asked):
         own = [each for each in asked if each.kind == kind]
-        means = [share for share, *_ in single_and_vote(own).values()]
+        one, vote = (share for share, *_ in single_and_vote(own).values())
         won = ["" if each.vote else _cut(" " + "/".join(each.leaders)) for each in own]
         said = [f"{x.single:.0%} → {x.vote:.0%}{name}" for x, name in zip(own, won, strict=True)]
         colours = [looks.get(each.vote, tie)[0] for each in own]
@@ -252,9 +252,7 @@ def vote_bars(asked: Sequence[Asked]) -> Chart:
         for mark in rows["marks"][1::2]:
             mark["at"][0] = 1.12  # one column
         votes = [{"dot": [each.vote, -row], "shape": "diamond"} for row, each in enumerate(own)]
-        ends = zip(means, ("5 3", ""), strict=True)
-        rules = [{"rule": {"x": mean}, "dash": dash} for mean, dash in ends]
-        one, vote = means
+        rules = [{"rule": {"x": one}, "dash": "5 3"}, {"rule": {"x": vote}}]
         title = f"{len(own)} {kind}s: one answer {one:.0%} → the vote {vote:.0%}"
         view = ranked(len(own), title, end=2.3, side=270, below=True)
         view |= {"high": 25 * len(own), "y": view["y"] | rows["y"], "x": view["x"] | {"name": ""}}

@@ -44,11 +44,7 @@ class Voting(ChartExplorer):
         )
 
     def won(self, beta: float) -> np.ndarray:
-        """Return how often each problem's vote of 1, 2, ... samples is right.
-
-        Returns:
-            Shares of the turns ``(problems, samples)``.
-        """
+        """Return how often each problem's vote of 1, 2, ... samples is right: shares of turns."""
         weights = self.said * np.exp(beta * self.sure)[..., None]
         earlier = 1 + 1e-9 / 2.0**self.counts  # of equals the first to appear is elected
         right = []
@@ -60,10 +56,7 @@ class Voting(ChartExplorer):
         return np.mean(right, axis=0)
 
     def _gain(self, beta: float) -> np.ndarray:
-        """Return how much more often weighting is right, and its 95 % interval ``(3, samples)``.
-
-        Both votes have the same samples, so they are compared problem by problem.
-        """
+        """Return by how much weighting is right more often, and that by problem's 95 % interval."""
         each = (self.won(beta) - self.won(0.0)).T
         ends = [bootstrap_interval(apart, resamples=1000) for apart in each]
         return np.array([each.mean(axis=1), *np.transpose(ends)])
@@ -75,8 +68,8 @@ class Voting(ChartExplorer):
 
     def compute(self, samples: int, beta: float) -> dict[str, Any]:
         """Return both curves and what lies between; by rank the weight of all and of the right."""
-        won = {"counted": self.won(0.0), "weighted": self.won(beta)}
-        shares = {name: each.mean(axis=0) for name, each in won.items()}
+        ways = {"counted": 0.0, "weighted": beta}
+        shares = {name: self.won(each).mean(axis=0) for name, each in ways.items()}
         whole = self.weight(beta)
         ranks = {"whole": whole.mean(axis=0), "right": (whole * self.right).mean(axis=0)}
         return {**shares, **ranks, "gain": self.gain(beta), "samples": samples, "beta": beta}
@@ -96,8 +89,7 @@ class Voting(ChartExplorer):
             bars.append({"key": f"r{rank}", "bar": [*sides, 0, right], "fill": COLOURS[2]})
             bars.append({"key": f"w{rank}", "bar": [*sides, right, whole], **look, "note": note})
         last, most = self.counts[-1], self.weight(self.MOST).mean(axis=0).max()
-        name = f"a problem's {last} samples, the surest first"
-        x = axis(0.4, last + 0.6, name, sorted({1, last}))
+        x = axis(0.4, last + 0.6, f"all {last} samples, the surest first", sorted({1, last}))
         why = panel("share of the weight (filled: right samples)", x, axis(0, most))
         return Chart([view, why], [[*curves(self.counts, series, (0, 1, 3)), here], bars])
 

@@ -15,6 +15,7 @@ from lablib.course.lessons.lesson_18.chains import (
     surest,
     values_of,
 )
+from lablib.course.plots.charts import axis, panel
 from lablib.course.plots.explorer import choice, slider
 from lablib.course.plots.pictures import COLOURS
 from lablib.course.plots.scene import SceneExplorer
@@ -54,13 +55,12 @@ class Along(SceneExplorer):
             for i in whole
         ]
         most = max(float(values.max()) for _, values, _ in self.chains)
-        heights = {"ends": [0, 1.12 * most], "ticks": [[v, str(v)] for v in range(0, 99, 4)]}
-        heights["ticks"] = [[v, name] for v, name in heights["ticks"] if v <= most]
-        tokens = {"ends": [-0.7, 32.7], "ticks": [], "bare": True}
-        panel = {"title": "confidence (nats; dashed: their mean)", "x": tokens, "y": heights}
+        heights = axis(0, 1.12 * most, "", range(0, int(most) + 1, 4))
+        tokens = axis(-0.7, 32.7, "", (), bare=True)
         keys = [[colour, kind, kind == WRONG] for kind, colour in KINDS.items()]
         keys.append([BRACKET, "line above: adds one of the 20 pairs", False])
-        self.constants = {"panels": [panel], "keys": keys}
+        view = panel("confidence (nats; dashed: their mean)", tokens, heights)
+        self.constants = {"panels": [view], "keys": keys}
         super().__init__(chain=slider(1, 1, len(self.chains), label="surest first"))
 
     def compute(self, chain: int) -> dict[str, Any]:
@@ -92,8 +92,8 @@ class Along(SceneExplorer):
         mean = float(data["confidence"].mean())
         marks.append({"key": "m", "rule": {"y": mean}, "dash": "5 3"})
         ticks = [[place, token] for place, token in enumerate(data["tokens"])]
-        axis = self.constants["panels"][0]["x"] | {"ticks": ticks}
-        return {"panels": [{"marks": marks, "x": axis}]}
+        across = self.constants["panels"][0]["x"] | {"ticks": ticks}
+        return {"panels": [{"marks": marks, "x": across}]}
 
     def caption(self, data: dict[str, Any]) -> str:
         """Say the chain's rank, whether it is right, and how many doubtful steps it has."""
@@ -118,18 +118,13 @@ class Surest(SceneExplorer):
     def __init__(self, problems: Sequence[Problem], n: int = 60, seed: int = 18) -> None:
         self.problems, self.n, self.seed = list(problems), n, seed
         self._written = lru_cache(4)(self._write)
-        share = {"ends": [0, 1.12], "ticks": [[v, str(v)] for v in (0, 0.5, 1)]}
-        tenths = {"ends": [0.4, 10.6], "ticks": [[i, str(i)] for i in (1, 5, 10)]}
-        ways = {"ends": [0.4, 3.6], "bare": True, "ticks": []}
-        ways["ticks"] = [[1, "one chain"], [2, "majority"], [3, "surest tenth"]]
-        panels = [
-            {
-                "title": "chains that are right (dashed: of all; lines: 95 %)",
-                "x": {**tenths, "name": "tenth, surest first"},
-            },
-            {"title": "answers that are right (lines: 95 %)", "x": ways},
-        ]
-        self.constants = {"panels": [{**panel, "y": share} for panel in panels], "keys": []}
+        share, ticks = axis(0, 1.12, "", (0, 0.5, 1)), (1, 5, 10)
+        tenths = axis(0.4, TENTHS + 0.6, "tenth, surest first", ticks)
+        names = enumerate(("one chain", "majority", "surest tenth"), 1)
+        ways = axis(0.4, 3.6, "", [*names], bare=True)
+        views = [panel("chains that are right (dashed: of all; lines: 95 %)", tenths, share)]
+        views.append(panel("answers that are right (lines: 95 %)", ways, share))
+        self.constants = {"panels": views, "keys": []}
         known = [name for name in MEASURES if name != "self-certainty"]
         super().__init__(
             author=choice(next(iter(AUTHORS)), list(AUTHORS)),
