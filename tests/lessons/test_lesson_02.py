@@ -28,7 +28,7 @@ def test_cache_cost_moves_and_speaks() -> None:
     widget = CacheCost()
     assert "4,064 tokens without" in widget.picture.caption
     assert "95 with one" in widget.picture.caption
-    assert "95 with one" not in widget.set(new=128)
+    assert "95 with one" not in widget.set(new=96)
 
 
 def test_cache_cost_draws_what_is_read_again() -> None:
@@ -39,6 +39,8 @@ def test_cache_cost_draws_what_is_read_again() -> None:
     assert each["with a cache"] == [4, *[1] * 7]
     assert so_far["with a cache"] == list(range(4, 12))
     (again,) = (mark["area"] for mark in widget.chart(data).marks[0] if "area" in mark)
+    (straight,) = (mark["line"] for mark in widget.chart(data).marks[1] if mark["key"] == "first")
+    assert straight == [[1, 4], [8, 8 * 4]]
     lost = sum(y for _, y in again[:8]) - sum(y for _, y in again[8:])
     assert lost == data["without a cache"][-1] - data["with a cache"][-1]
 

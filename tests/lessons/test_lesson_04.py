@@ -83,7 +83,9 @@ def test_the_timelines_axes_stay_where_they_are_and_what_is_empty_is_drawn() -> 
             empty, stays = bars[:2], bars[2:]
             assert [bar["bar"][1] for bar in empty] == [data["steps"]] * 2  # sequences lie upon it
             assert [bar["bar"][1] - bar["bar"][0] for bar in stays] == lengths
-            assert len({bar["fill"] for bar in bars}) > len(lengths) // 2
+            assert [bar["text"] for bar in stays] == [*"ABCDEFGH"][: len(lengths)]
+            assert len({bar["fill"] for bar in empty}) == len({bar["fill"] for bar in stays}) == 1
+            assert empty[0]["fill"] != stays[0]["fill"]
 
 
 def test_a_step_that_costs_the_same_is_a_straight_line() -> None:

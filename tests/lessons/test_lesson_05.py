@@ -7,6 +7,7 @@ from lablib.course.lessons.lesson_05.widgets import (
     HEAVY,
     OverOptimisation,
     best_of_weights,
+    chosen_right,
     spoken,
 )
 from lablib.course.theory.estimators import best_of_k
@@ -14,7 +15,7 @@ from lablib.inference import pass_at_k
 
 import numpy as np
 import pytest
-from oracles.drawn import curves, read
+from oracles.drawn import charted, curves, read
 
 RIGHT = np.random.default_rng(3).random((6, 16)) < 0.4
 
@@ -79,6 +80,16 @@ def test_the_caption_follows_the_controls() -> None:
     assert "best at 16" in widget.picture.caption
     with pytest.raises(ValueError, match="right must have shape"):
         OverOptimisation([True, False])
+
+
+def test_twelve_of_twelve_are_not_drawn_as_perfect() -> None:
+    chart = chosen_right([1, 4], {"single": [0.5, 0.5], "exact": [0.5, 1.0]}, 12)
+    *_, whisker, word = charted(chart)[0]
+    ((n, share, low, high),) = whisker["line"]
+    assert (n, share, high) == (4, 1, 1)
+    assert low == pytest.approx(12 / (12 + 1.959964**2))  # Wilson's bound, if all are right
+    assert word["text"] == "12 of 12 (95 %: 76% to 100%)"
+    assert "12 problems" in chart.panels[0]["title"]
 
 
 @pytest.mark.parametrize("slip", [1, 2])

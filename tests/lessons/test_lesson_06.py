@@ -7,7 +7,7 @@ from lablib.course.lessons.lesson_06.exact import one_die_accuracy, process_accu
 from lablib.course.lessons.lesson_06.widgets import Stopping, VoteBars
 from lablib.course.replay.curves import Sampled
 from lablib.course.tasks import sums
-from lablib.course.theory.estimators import majority_accuracy
+from lablib.course.theory.estimators import majority_accuracy, wilson_interval
 from lablib.inference.voting.stopping import StopRule
 from lablib.inference.voting.votes import tally
 
@@ -73,6 +73,32 @@ def test_stopping_replays_the_stop_rule(confidence: float, floor: int) -> None:
     assert data["accuracy"] == pytest.approx(np.mean(right))
     assert data["kept"] == pytest.approx(np.mean(kept))
     assert len(data["changed"]) == len(kept) - sum(kept)
+    groups = {}
+    for n in range(min(used), max(used) + 1):
+        those = [not same for drawn, same in zip(used, kept, strict=True) if drawn <= n]
+        groups[n] = len(those), sum(those)
+    widget = Stopping(problems)
+    assert {n: (of, others) for n, of, others, _ in widget.lost(data)} == groups
+    sure = widget.lost(widget.compute(confidence=1.0, floor=floor))
+    assert [each[2:] for each in sure] == [(0, 0)] * len(sure)  # none of them could have lost
+
+
+def test_what_a_promise_is_about_is_drawn_with_its_interval() -> None:
+    widget = Stopping(polls(40))
+    data = widget.compute(confidence=0.9, floor=1)
+    first, of, others, _ = widget.lost(data)[0]
+    stopped, lost = read(widget.draw(data))
+    now = next(mark["bar"] for mark in stopped if mark["key"] == f"b{first}")
+    assert now[3] - now[2] == pytest.approx(of / 40)
+    (line,) = (mark["line"] for mark in lost if "line" in mark)
+    n, share, low, high = line[0]
+    assert (n, share) == (first, others / of)
+    least, most = wilson_interval(others, of)
+    assert (low, high) == pytest.approx((least, min(most, widget._top)))
+    assert next(mark["text"] for mark in lost if "text" in mark) == f"{others / of:.1%}"
+    assert [mark["rule"]["y"] for mark in lost if "rule" in mark] == [0.1]
+    sure = read(widget.draw(widget.compute(confidence=1.0, floor=1)))[1][0]["line"]
+    assert {tuple(point[1:]) for point in sure} == {(0, 0, 0)}
 
 
 def test_the_certain_rule_changes_no_winner() -> None:
@@ -81,9 +107,6 @@ def test_the_certain_rule_changes_no_winner() -> None:
     assert data["accuracy"] == data["full"]
     assert data["kept"] == 1
     assert data["used"].mean() < 20
-    said, lost = widget.promise(15, 0.9)
-    assert 0 <= said <= 0.1
-    assert 0 <= lost <= 1
     assert "of 20 samples; 91.7% elect" in widget.set(confidence=0.8)
     assert read(widget.draw(data))
 

@@ -155,10 +155,18 @@ def test_a_vote_wins_with_the_most_frequent_answer_and_a_tie_is_shared() -> None
     assert found["vote"][0] == pytest.approx(1.5 / 3)
     assert all(0 <= low <= middle <= high <= 1 for middle, low, high in found.values())
     long = lab.Asked("fact", "animal", "cat", ("hippopotamuses",))
-    (marks,) = charted(lab.vote_bars([won, tied, lost, beside, long]))
-    assert [mark["bar"][1] for mark in marks if "bar" in mark] == [0.4, 0.5, 0, 0.2, 0]
-    ends = [mark["text"] for mark in marks if "text" in mark]
-    assert ends == ["40% ✓", "50% =", "0% ✗ Sydney", "20% ✗ 4/6", "0% ✗ hippopotamus…"]
+    three = lab.Asked("fact", "sides", "6", ("6", "10", "12"))
+    chart = lab.vote_bars([won, tied, lost, beside, long, three])
+    sums, facts = charted(chart)
+    assert [mark["bar"][1] for mark in sums if "bar" in mark] == [0.4, 0.5, 0.2]
+    ends = [mark["text"] for mark in sums + facts if "text" in mark]
+    assert ends[:3] == ["40% → 100%", "50% → 50%", "20% → 0% 4/6"]
+    assert ends[3:] == ["0% → 0% Sydney", "0% → 0% hippopotam…", "33% → 33%"]
+    for marks, kind in (sums, [won, tied, beside]), (facts, [lost, long, three]):
+        assert [mark["dot"][0] for mark in marks if "dot" in mark] == [each.vote for each in kind]
+        means = [np.mean([each.single for each in kind]), np.mean([each.vote for each in kind])]
+        assert [mark["rule"]["x"] for mark in marks if "rule" in mark] == pytest.approx(means)
+    assert chart.panels[0]["title"] == "3 sums: one answer 37% → the vote 50%"
 
 
 # ------------------------------------------------------------------ measuring

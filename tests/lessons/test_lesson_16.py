@@ -15,7 +15,7 @@ from lablib.inference import SpeculativeTokenIterator
 import mlx.core as mx
 import numpy as np
 import pytest
-from oracles.drawn import read
+from oracles.drawn import curves, read
 
 
 @pytest.fixture(scope="module")
@@ -216,21 +216,52 @@ def test_samples_are_those_of_the_model(pool) -> None:
     assert sums.ceiling(toy([0, 1, 16])) == pytest.approx(2 / 3)
 
 
+def by_turns(world: sums.World, beta: float) -> np.ndarray:
+    """Return, vote by vote, how often each problem's first 1, 2, ... samples elect the truth."""
+    won = []
+    for pool, truth in zip(world.samples, world.truths, strict=True):
+        right = np.zeros((len(pool), len(pool)))
+        for turn in range(len(pool)):
+            weights: dict[str, float] = {}
+            for n, (answer, chances) in enumerate([*pool[turn:], *pool[:turn]]):
+                if answer:
+                    weights[answer] = weights.get(answer, 0.0) + np.exp(beta * sum(chances))
+                right[turn, n] = max(weights, key=weights.get, default=None) == truth
+        won.append(right.mean(axis=0))
+    return np.array(won)
+
+
 def test_a_good_vote_beats_the_majority_and_the_widget_sees_why(pool) -> None:
     widget = Voting(pool)
-    assert widget.accuracy(1.0)[4] > widget.accuracy(0.0)[4]
+    for beta in (0.0, 1.0):
+        assert widget.won(beta) == pytest.approx(by_turns(pool, beta))
     data = widget.compute(5, 1.0)
-    assert read(widget.draw(data))
-    assert "So with 1 sample a problem counting is right in" in widget.set(samples=1)
+    assert data["weighted"][4] > data["counted"][4]
+    votes, _ = read(widget.draw(data))
+    assert curves(votes)["difference, 95 %"] == pytest.approx(data["gain"][0], abs=1e-4)
+    assert "With 1 sample a problem weighting gains +0.00 on counting" in widget.set(samples=1)
     assert data["whole"].sum() == pytest.approx(1)
     assert np.all(np.diff(data["whole"]) <= 0)  # the surest first
     even = widget.compute(5, 0.0)
-    assert even["right"].sum() == pytest.approx(widget.accuracy(0.0)[0])  # of one sample
+    assert even["right"].sum() == pytest.approx(even["counted"][0])  # of one sample
     assert widget.right[:, 0].mean() > widget.right[:, -1].mean()
     single = [a == t for each, t in zip(pool.samples, pool.truths, strict=True) for a, _ in each]
-    assert widget.accuracy(0.7)[0] == pytest.approx(np.mean(single))
-    assert Voting(toy([16, 9, 7, 0])).accuracy(0.0)[-1] == pytest.approx(2 / 4)
+    assert widget.won(0.7)[:, 0].mean() == pytest.approx(np.mean(single))
+    assert Voting(toy([16, 9, 7, 0])).won(0.0)[:, -1].mean() == pytest.approx(2 / 4)
+    silent = sums.World([[(None, [-0.1])] * 2], ["0"], 10)
+    assert Voting(silent).won(0.0).tolist() == [[0, 0]]  # who says nothing elects nobody
     assert sums.play(VOTE.reference, pool).parts["tokens"] <= pool.budget
+
+
+def test_the_two_votes_are_compared_problem_by_problem(pool) -> None:
+    """Their samples are the same, so the interval of the difference is that of one number each."""
+    weighted, counted = by_turns(pool, 1.0)[:, 2:], by_turns(pool, 0.0)[:, 2:]
+    gain, low, high = Voting(pool).gain(1.0)[:, 2:]
+    assert gain == pytest.approx((weighted - counted).mean(axis=0))
+    half = 1.96 * (weighted - counted).std(axis=0) / np.sqrt(len(pool.truths))
+    assert (high - low) / 2 == pytest.approx(half, rel=0.15)
+    apart = 1.96 * np.sqrt((weighted.var(axis=0) + counted.var(axis=0)) / len(pool.truths))
+    assert ((high - low) / 2 < 0.8 * apart).all()  # as if each had problems of its own
 
 
 # ------------------------------------------------------------------ drafts

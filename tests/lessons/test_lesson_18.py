@@ -268,6 +268,15 @@ def test_surest_counts_tenths_and_votes():
     ]
     data = widget.compute("hesitates where he errs", "log-probability", 1.0)
     assert data["tenths"][0] == pytest.approx(np.mean(top))
+    low, high = data["apart"]
+    least = [
+        each.right[np.argsort(chains.values_of(each, "log-probability"), kind="stable")[:2]]
+        for each in drawn
+    ]
+    leads = np.mean(top, axis=1) - np.mean(least, axis=1)
+    assert data["tenths"][0] - data["tenths"][-1] == pytest.approx(leads.mean())
+    # of 27 draws of three problems one is thrice the least, more than 2.5 % of them
+    assert (low, high) == pytest.approx((leads.min(), leads.max()))
     assert "hesitates where he errs" in widget.set(measure="log-probability")
 
 

@@ -387,10 +387,10 @@ INSIDE = """() => {
 }"""
 
 
-def test_numbers_of_sequences_stay_in_their_boxes(page):
+def test_letters_of_sequences_stay_in_their_boxes(page):
     lengths = {"by turns": [1, 13] * 8}
     show = opened(page, SlotTimeline(lengths, slots=4), moves=False)
-    for width in (1400, 1000, 390):
+    for width in (1400, 1000, 700, 600, 390):
         with narrowed(page, width):
             show(mode="continuous")
             inside = page.evaluate(INSIDE)

@@ -16,13 +16,13 @@ from mlx.utils import tree_flatten
 class CacheCost(ChartExplorer):
     """Tokens that go through the model as a text grows, with and without a cache."""
 
-    PROMPT, NEW = 64, 128  # at most
+    PROMPT, NEW = 40, 96  # at most
     AGAIN = TINTS[0]  # of the line without a cache
 
     def __init__(self) -> None:
         super().__init__(
             prompt=slider(32, 1, self.PROMPT, label="prompt tokens"),
-            new=slider(64, 2, self.NEW, label="new tokens"),
+            new=slider(64, 16, self.NEW, label="new tokens"),
         )
 
     def compute(self, prompt: int, new: int) -> dict[str, np.ndarray]:
@@ -44,9 +44,12 @@ class CacheCost(ChartExplorer):
         again = {"key": "again", "area": [*top, *low[::-1]], "fill": self.AGAIN}
         views = [panel("tokens read by each forward", x, axis(0, self.NEW + self.PROMPT))]
         views.append(panel("tokens read so far", x, axis(0, most)))
+        first, last = top[0][1], int(x0[-1])
+        straight = {"line": [[1, first], [last, first * last]], "colour": WARM, "dash": "2 3"}
         keys = [(COLOURS[i], name, False) for i, name in enumerate(series)]
-        marks = [[again, *curves(x0, each)], curves(x0, series)]
-        return Chart(views, marks, [*keys, (self.AGAIN, "read again", False)])
+        keys += [(self.AGAIN, "read again", False), (WARM, "all as long as the first", "2 3")]
+        marks = [[again, *curves(x0, each)], [{"key": "first", **straight}, *curves(x0, series)]]
+        return Chart(views, marks, keys)
 
     def caption(self, data: dict[str, np.ndarray]) -> str:
         """Say what each forward reads, and name both totals."""

@@ -3,13 +3,13 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from lablib.course.plots.charts import WARM, Chart, lines
+from lablib.course.plots.charts import TINTS, WARM, Chart, axis, lines, panel
 from lablib.course.plots.explorer import Player, choice
 from lablib.course.plots.scene import SceneExplorer
 from lablib.course.theory.slots import CONTINUOUS, WHOLE, schedule
 
 EMPTY = "#D55E00"
-SHADES = ("#A9D3F0", "#D5EBC8", "#F7DDA4", "#E7D0E4", "#CFE8E4")  # neighbours differ; numbers tell
+LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"  # one stands in one step, a number of two digits would not
 
 
 class SlotTimeline(SceneExplorer):
@@ -25,13 +25,11 @@ class SlotTimeline(SceneExplorer):
     def __init__(self, queues: Mapping[str, Sequence[int]], slots: int) -> None:
         self.queues, self.slots = dict(queues), slots
         self._most = max(_end(schedule(queue, slots, WHOLE)) for queue in queues.values())
-        top, ticks = self._most + 1, range(0, self._most + 1, 10)
-        across = {"ends": [0, top], "ticks": [[v, str(v)] for v in ticks], "name": "steps"}
-        names = [[-slot, f"slot {slot}"] for slot in range(slots)]
-        down = {"ends": [0.5 - slots, 0.9], "ticks": names, "bare": True}  # words stand above
-        panel = {"x": across, "y": down, "high": 40 * slots + 16}
-        keys = [[SHADES[0], "a sequence, with its number"], [EMPTY, "nobody"]]
-        self.constants = {"panels": [panel], "keys": keys}
+        across = axis(0, self._most + 1, "steps", range(0, self._most + 1, 10))
+        names = [(-slot, f"slot {slot}") for slot in range(slots)]
+        down = axis(0.5 - slots, 0.9, "", names, bare=True)  # words stand above
+        keys = [[TINTS[0], "a sequence, by its letter"], [EMPTY, "nobody"]]
+        self.constants = {"panels": [panel("", across, down, high=40 * slots + 16)], "keys": keys}
         step = Player(self._most + 1, label="step")
         step.value = step.play.value = self._most  # all is served
         super().__init__(
@@ -75,9 +73,9 @@ class SlotTimeline(SceneExplorer):
             end = stay.start + stay.length
             bar = [stay.start, end, -stay.slot - 0.36, -stay.slot + 0.36]
             where = f"slot {stay.slot} from step {stay.start} to {end}"
-            note = f"Sequence {stay.sequence} is in {where}."
-            look = {"fill": SHADES[stay.sequence % len(SHADES)], "text": str(stay.sequence)}
-            marks.append({"key": f"q{stay.sequence}", "bar": bar, **look, "note": note})
+            name = LETTERS[stay.sequence % len(LETTERS)]
+            look = {"fill": TINTS[0], "text": name, "note": f"Sequence {name} is in {where}."}
+            marks.append({"key": f"q{stay.sequence}", "bar": bar, **look})
         marks.append({"key": "now", "rule": {"x": now}})
         if data["mode"] == CONTINUOUS:
             name = f"whole batches: {data['whole']}"

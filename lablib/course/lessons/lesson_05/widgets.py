@@ -1,12 +1,13 @@
 """Widgets of the lesson on best-of-N: what more samples buy, and what a noisy verifier spoils."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from lablib.course.plots.charts import COLOURS, Chart, axis, curves, panel
+from lablib.course.plots.charts import COLOURS, Chart, axis, curves, lines, panel
 from lablib.course.plots.explorer import choice, slider
 from lablib.course.plots.scene import ChartExplorer
+from lablib.course.theory.estimators import wilson_interval
 from lablib.validation import BadValue, integer
 
 import numpy as np
@@ -99,6 +100,18 @@ class OverOptimisation(ChartExplorer):
             f"The score goes up to {data['score'][-1]:.1f}. The truth is best at {data['n'][best]} "
             f"samples ({data['truth'][best]:.0%}) and ends at {data['truth'][-1]:.0%}."
         )
+
+
+def chosen_right(counts: Sequence[int], by_judge: Mapping[str, Any], problems: int) -> Chart:
+    """Draw how often each judge chooses a right one, and what so few problems leave open."""
+    title = f"chosen one right (share of {problems} problems)"
+    chart = lines(counts, by_judge, "samples N", title, logx=True, dots=["mean"])
+    end, best = counts[-1], max(shares[-1] for shares in by_judge.values())
+    low, high = wilson_interval(best * problems, problems)
+    said = f"{best * problems:.0f} of {problems} (95 %: {low:.0%} to {high:.0%})"
+    chart.marks[0].append({"line": [[end, best, low, high]], "wide": 0})
+    chart.marks[0].append({"text": said, "at": [end, low - 0.05], "anchor": "end"})
+    return chart
 
 
 def spoken(tokens: Sequence[str], adds: Sequence[float], slip: int) -> Chart:

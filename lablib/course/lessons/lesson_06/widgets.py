@@ -1,6 +1,7 @@
 """Widgets of the lesson on voting: what more votes buy, and when to stop asking."""
 
 from collections.abc import Mapping, Sequence
+from itertools import product
 from typing import Any, ClassVar
 
 from lablib.course.plots.charts import Chart, axis, panel
@@ -8,6 +9,7 @@ from lablib.course.plots.explorer import Player, choice, slider
 from lablib.course.plots.pictures import COLOURS
 from lablib.course.plots.scene import ChartExplorer, SceneExplorer
 from lablib.course.replay.curves import Sampled
+from lablib.course.theory.estimators import wilson_interval
 from lablib.inference.voting.leads import cannot_lose, overtake_risk
 from lablib.inference.voting.stopping import StopRule
 
@@ -38,17 +40,11 @@ class VoteBars(SceneExplorer):
             max(map(list(problem.answers).count, problem.answers))
             for problem in self.problems.values()
         )
-        height = {"ends": [0, 1.05 * self.top], "ticks": [[v, str(v)] for v in (0, 10, 20, 30)]}
-        height["ticks"] = [[v, name] for v, name in height["ticks"] if v <= self.top]
-        digits = {"ends": [-0.6, 9.6], "ticks": [[i, str(i)] for i in range(10)], "bare": True}
-        drawn = {"ends": [0, 1.05 * steps], "name": "samples"}
-        drawn["ticks"] = [[v, str(v)] for v in (0, steps // 2, steps)]
-        panels = [
-            {"title": "votes", "x": {**digits, "name": "answer"}, "y": height},
-            {"title": "the race", "x": drawn, "y": height, "labels": ["0"]},
-        ]
+        height = axis(0, 1.05 * self.top, "", (0, 10, 20, 30))
+        votes = panel("votes", axis(-0.6, 9.6, "answer", range(10), bare=True), height)
+        drawn = axis(0, 1.05 * steps, "samples", (0, steps // 2, steps))
         keys = [[COLOURS[2], "right answer"], [COLOURS[1], "wrong", True]]
-        self.constants = {"panels": panels, "keys": keys}
+        self.constants = {"panels": [votes, panel("the race", drawn, height, "0")], "keys": keys}
         super().__init__(
             samples=Player(steps + 1, milliseconds=350),
             problem=choice(names[0], names),
@@ -119,6 +115,8 @@ class Stopping(ChartExplorer):
         problems: samples of each problem; they arrive in the order they are in.
     """
 
+    LEAST = 0.8  # confidence
+
     def __init__(self, problems: Sequence[Sampled]) -> None:
         self.n = min(len(problem.answers) for problem in problems)
         self._risk, self._leader = (
@@ -126,8 +124,11 @@ class Stopping(ChartExplorer):
             for each in zip(*(self._watch(problem.answers) for problem in problems), strict=True)
         )
         self._right = self._leader == np.array([[problem.truth] for problem in problems])
+        each = product(np.arange(self.LEAST, 1, 0.01), range(1, self.n + 1))
+        shares = [n / of for way in each for _, of, n, _ in self.lost(self.compute(*way))]
+        self._top = 1.2 * max(1 - self.LEAST, *shares)  # an axis stays where it is
         super().__init__(
-            confidence=slider(0.95, 0.6, 1.0, 0.01),
+            confidence=slider(0.95, self.LEAST, 1.0, 0.01),
             floor=slider(StopRule.at_least, 1, self.n, label="floor (samples)"),
         )
 
@@ -144,7 +145,8 @@ class Stopping(ChartExplorer):
     def compute(self, confidence: float, floor: int) -> dict[str, Any]:
         """Return samples used by each problem ``(problems,)``, and shares: right, kept winners.
 
-        ``changed``: samples used where the full vote elects another.
+        ``risk``: of losing, when it stopped; ``changed``: samples used where the full vote elects
+        another.
         """
         stops = self._risk <= 1.0 - confidence + 1e-9
         stops[:, : floor - 1] = self._risk[:, : floor - 1] == 0.0
@@ -153,6 +155,7 @@ class Stopping(ChartExplorer):
         kept = self._leader[rows, first] == self._leader[:, -1]
         return {
             "used": first + 1,
+            "risk": self._risk[rows, first],
             "changed": first[~kept] + 1,
             "accuracy": float(np.mean(self._right[rows, first])),
             "full": float(np.mean(self._right[:, -1])),
@@ -161,40 +164,49 @@ class Stopping(ChartExplorer):
             "floor": floor,
         }
 
-    def promise(self, drawn: int, confidence: float) -> tuple[float, float]:
-        """Return of the leaders that are safe enough then the share expected to lose, and lost."""
-        safe = self._risk[:, drawn - 1] <= 1.0 - confidence
-        lost = self._leader[:, drawn - 1] != self._leader[:, -1]
-        return float(self._risk[safe, drawn - 1].mean()), float(lost[safe].mean())
+    @staticmethod
+    def lost(data: dict[str, Any]) -> list[tuple[int, ...]]:
+        """Return n, how many have stopped by then, of these those that changed, that could lose."""
+        used = data["used"]
+        groups, most = (used, data["changed"], used[data["risk"] > 1e-9]), used.max() + 1
+        sums = [np.cumsum(np.bincount(each, minlength=most)).tolist() for each in groups]
+        return [each for each in zip(range(most), *sums, strict=True) if each[1]]
 
     def chart(self, data: dict[str, Any]) -> Chart:
         """Draw how many votes have stopped after how many samples, and what that changes."""
-        count, bins, before = len(data["used"]), self.n + 1, 0.0
-        stopped = np.bincount(data["used"], minlength=bins)[1:] / count
-        changed = np.cumsum(np.bincount(data["changed"], minlength=bins)[1:]) / count
-        marks, mean = [], float(data["used"].mean())
-        for n, (share, other) in enumerate(zip(stopped.tolist(), changed.tolist(), strict=True), 1):
-            said = f"{share:.1%} of the votes stopped after {n} samples, {before:.1%} before"
-            note = f"{said}; of all these {other:.1%} elect another than the full vote."
-            sides, after = [n - 0.4, n + 0.4], before + share
-            parts = {"a": (0, before, BEFORE), "b": (before, after, COLOURS[0])}
-            parts["c"] = 0, other, COLOURS[1]
-            for key, (low, high, fill) in parts.items():
-                bar = {"bar": [*sides, low, high], "fill": fill, "note": note * (key == "b")}
-                marks.append({"key": f"{key}{n}", **bar})
-            before = after
+        count, before, marks, mean = len(data["used"]), 0.0, [], float(data["used"].mean())
+        stopped = np.bincount(data["used"], minlength=self.n + 1)[1:] / count
+        for n, share in enumerate(stopped.tolist(), 1):
+            note = f"{share:.1%} of the votes stopped after {n} samples, {before:.1%} before."
+            bar = {"bar": [n - 0.4, n + 0.4, 0, before], "fill": BEFORE}
+            marks.append({"key": f"a{n}", **bar})
+            bar = {"bar": [n - 0.4, n + 0.4, before, before + share], "fill": COLOURS[0]}
+            marks.append({"key": f"b{n}", **bar, "note": note})
+            before += share
         floor = {"rule": {"x": data["floor"] - 0.5}, "dash": "2 3", "text": "floor, unless decided"}
         middle = {"line": [[mean, 0], [mean, 1.03]], "dash": "5 3", "wide": 1.5}
-        name = {"text": f"mean {mean:.1f}", "at": [mean, 1.05], "anchor": "middle"}
+        name = {"text": f"mean {mean:.1f}", "at": [mean, 1.07], "anchor": "middle"}
         marks += [{"key": "floor", **floor}, {"key": "mean", **middle}, {"key": "named", **name}]
-        risk, ink = round(1 - data["confidence"], 2), "#8A5A00"
-        limit = {"rule": {"y": risk}, "colour": ink, "text": f"{risk:.0%} may change"}
-        marks.append({"key": "limit", **limit})
+        line, notes, risk = [], [], round(1 - data["confidence"], 2)
+        for n, of, others, unsure in self.lost(data):
+            low, high = wilson_interval(others, of) if unsure else (0.0, 0.0)
+            line.append([n, others / of, low, min(high, self._top)])
+            said = f"{others} of {of} ({others / of:.1%}; 95 %: {low:.1%} to {high:.1%})"
+            notes.append(f"Of those stopped after at most {n} samples {said} elect another.")
+        share = {"key": "lost", "line": line, "label": "another winner", "notes": notes}
+        lost = [share | {"colour": COLOURS[5]}, {"key": "risk", "rule": {"y": risk}, "dash": "5 3"}]
+        for anchor, (n, changed, _, high) in ("start", line[0]), ("end", line[-1]):
+            at = [n, min(max(high, risk) + 0.04 * self._top, 0.92 * self._top)]
+            word = {"text": f"{changed:.1%}", "at": at, "anchor": anchor, "bold": True}
+            lost.append({"key": anchor, **word})
         x = axis(0.3, self.n + 0.7, "stopped after … samples", (1, *range(5, self.n + 1, 5)))
-        y = axis(0, 1.18, "", (0, 0.5, 1))  # words stand above the bars
+        y = axis(0, 1.3, "", (0, 0.5, 1))  # words stand above the bars
+        views = [panel("votes that have stopped (share of all)", x | {"name": ""}, y, high=150)]
+        title = f"of these, elect another (share; dashed: {risk:.0%} may)"
+        views.append(panel(title, x, axis(0, self._top), high=130, below=True))
         keys = [(COLOURS[0], "stopped just now", False), (BEFORE, "before", False)]
-        keys.append((COLOURS[1], "of these: elect another than the full vote", False))
-        return Chart([panel("votes that have stopped (share)", x, y, high=240)], [marks], keys)
+        keys.append((COLOURS[5], "elect another than the full vote, with its 95 %", False))
+        return Chart(views, [marks, lost], keys)
 
     def caption(self, data: dict[str, Any]) -> str:
         """Say what was saved and what it cost."""

@@ -237,21 +237,32 @@ def single_and_vote(asked: Sequence[Asked]) -> dict[str, tuple[float, ...]]:
 
 
 def vote_bars(asked: Sequence[Asked]) -> Chart:
-    """Draw the share of right answers to each question; the look says how the vote ends."""
-    looks = {1.0: (COLOURS[2], "the vote is right ✓"), 0.0: (COLOURS[5], "a wrong answer wins ✗")}
-    tie = COLOURS[4], "a tie ="
-    colours, ends = zip(*(looks.get(each.vote, tie) for each in asked), strict=True)
-    names, shares = [f"{each.name} {each.truth}" for each in asked], [each.single for each in asked]
-    won = ["" if each.vote else _cut(" " + "/".join(each.leaders)) for each in asked]
-    said = [f"{x:.0%} {end[-1]}{name}" for x, end, name in zip(shares, ends, won, strict=True)]
-    rows = bars_across(names, shares, colours, said)
-    title = "share of right answers (the right one at the left)"
-    view = ranked(len(asked), title, end=1.6, side=270)
-    view |= {"high": 27 * len(asked), "y": view["y"] | rows["y"], "x": view["x"] | {"name": ""}}
+    """Draw of each question the share of right answers and the vote, and the means of each kind."""
+    looks = {1.0: (COLOURS[2], "the vote is right"), 0.0: (COLOURS[5], "a wrong answer wins")}
+    tie = COLOURS[4], "a tie: lots are drawn"
+    views, drawn = [], []
+    for kind in dict.fromkeys(each.kind for each in asked):
+        own = [each for each in asked if each.kind == kind]
+        one, vote = (share for share, *_ in single_and_vote(own).values())
+        won = ["" if each.vote else _cut(" " + "/".join(each.leaders)) for each in own]
+        said = [f"{x.single:.0%} → {x.vote:.0%}{name}" for x, name in zip(own, won, strict=True)]
+        colours = [looks.get(each.vote, tie)[0] for each in own]
+        names = [f"{each.name} {each.truth}" for each in own]
+        rows = bars_across(names, [each.single for each in own], colours, said)
+        for mark in rows["marks"][1::2]:
+            mark["at"][0] = 1.12  # one column
+        votes = [{"dot": [each.vote, -row], "shape": "diamond"} for row, each in enumerate(own)]
+        rules = [{"rule": {"x": one}, "dash": "5 3"}, {"rule": {"x": vote}}]
+        title = f"{len(own)} {kind}s: one answer {one:.0%} → the vote {vote:.0%}"
+        view = ranked(len(own), title, end=2.3, side=270, below=True)
+        view |= {"high": 25 * len(own), "y": view["y"] | rows["y"], "x": view["x"] | {"name": ""}}
+        views.append(view)
+        drawn.append([*rows["marks"], *rules, *votes])
     keys = [(colour, end, False) for colour, end in (looks[1.0], tie, looks[0.0])]
-    return Chart([view], [rows["marks"]], keys)
+    keys.append(("#333333", "one answer (bars), mean", "5 3"))
+    return Chart(views, drawn, [*keys, ("#333333", "the vote (◆), mean", "14")])
 
 
-def _cut(text: str, most: int = 14) -> str:
+def _cut(text: str, most: int = 12) -> str:
     """Return a text, or the beginning of a long one."""
     return text if len(text) <= most else text[: most - 1] + "…"

@@ -1,5 +1,6 @@
 """The widget of lesson 16: what a vote makes of the samples that were drawn."""
 
+from functools import lru_cache
 from typing import Any
 
 from lablib.course.lessons.lesson_16.sums import World
@@ -7,7 +8,7 @@ from lablib.course.plots.charts import WARM, Chart, axis, curves, panel
 from lablib.course.plots.explorer import slider
 from lablib.course.plots.pictures import COLOURS
 from lablib.course.plots.scene import ChartExplorer
-from lablib.course.theory.estimators import wilson_interval
+from lablib.course.theory.estimators import bootstrap_interval
 
 import numpy as np
 
@@ -22,7 +23,7 @@ class Voting(ChartExplorer):
         world: the samples of a seed, equally many for each problem.
     """
 
-    MOST = 2.0  # β
+    MOST, STEP = 2.0, 0.25  # of β
 
     def __init__(self, world: World) -> None:
         answers = np.array([[int(a) if a else -1 for a, _ in pool] for pool in world.samples])
@@ -34,21 +35,31 @@ class Voting(ChartExplorer):
         self.right, self.surest = (np.take_along_axis(x, order, 1) for x in (right, self.sure))
         size = answers.shape[1]
         self.counts = np.arange(1, size + 1)
+        self.gain = lru_cache(None)(self._gain)
+        betas = np.arange(0, self.MOST + self.STEP, self.STEP)
+        self._low = min(float(self.gain(beta)[1].min()) for beta in betas)  # an axis stays
         super().__init__(
             samples=slider(min(5, size), 1, size, label="samples a problem"),
-            beta=slider(1.0, 0.0, self.MOST, 0.25, label="weight β"),
+            beta=slider(1.0, 0.0, self.MOST, self.STEP, label="weight β"),
         )
 
-    def accuracy(self, beta: float) -> np.ndarray:
-        """Return the share of right answers with 1, 2, ... samples."""
+    def won(self, beta: float) -> np.ndarray:
+        """Return how often each problem's vote of 1, 2, ... samples is right: shares of turns."""
         weights = self.said * np.exp(beta * self.sure)[..., None]
-        earlier = 1 + 1e-9 * np.arange(len(self.counts), 0, -1)  # of equals the first one counts
+        earlier = 1 + 1e-9 / 2.0**self.counts  # of equals the first to appear is elected
         right = []
         for turn in range(len(self.counts)):
             turned = np.roll(weights, -turn, axis=1) * earlier[:, None]
             tallies = np.cumsum(turned, axis=1)
-            right.append(tallies.argmax(axis=2) == self.truths[:, None])
-        return np.mean(right, axis=(0, 1))
+            elected = np.where(tallies.any(axis=2), tallies.argmax(axis=2), -1)
+            right.append(elected == self.truths[:, None])
+        return np.mean(right, axis=0)
+
+    def _gain(self, beta: float) -> np.ndarray:
+        """Return by how much weighting is right more often, and that by problem's 95 % interval."""
+        each = (self.won(beta) - self.won(0.0)).T
+        ends = [bootstrap_interval(apart, resamples=1000) for apart in each]
+        return np.array([each.mean(axis=1), *np.transpose(ends)])
 
     def weight(self, beta: float) -> np.ndarray:
         """Return the share of its problem's weight that the surest sample has, the second ..."""
@@ -56,22 +67,20 @@ class Voting(ChartExplorer):
         return weights / weights.sum(axis=1, keepdims=True)
 
     def compute(self, samples: int, beta: float) -> dict[str, Any]:
-        """Return both curves, and by rank, the surest first, the weight of all and of the right."""
-        curves = {"counted": self.accuracy(0.0), "weighted": self.accuracy(beta)}
+        """Return both curves and what lies between; by rank the weight of all and of the right."""
+        ways = {"counted": 0.0, "weighted": beta}
+        shares = {name: self.won(each).mean(axis=0) for name, each in ways.items()}
         whole = self.weight(beta)
         ranks = {"whole": whole.mean(axis=0), "right": (whole * self.right).mean(axis=0)}
-        return {**curves, **ranks, "samples": samples, "beta": beta}
+        return {**shares, **ranks, "gain": self.gain(beta), "samples": samples, "beta": beta}
 
     def chart(self, data: dict[str, Any]) -> Chart:
-        """Draw both curves, with intervals of this many problems; and the weight of each rank."""
-        total, series = len(self.truths), {}
-        for key, name in (("weighted", f"weighted, β = {data['beta']:g}"), ("counted", "counted")):
-            ends = [wilson_interval(value * total, total) for value in data[key]]
-            series[name] = (data[key], *np.transpose(ends))
+        """Draw both curves, their difference with its interval, and the weight of each rank."""
+        series = {f"weighted, β = {data['beta']:g}": data["weighted"], "counted": data["counted"]}
+        series["difference, 95 %"] = tuple(data["gain"])
         here = {"key": "here", "rule": {"x": data["samples"]}, "colour": WARM}
-        x = axis(1, self.counts[-1], "samples a problem")
-        title, y = "right votes (share; bands: 95 %)", axis(0, 1, "", (0, 0.5, 1))
-        view = panel(title, x, y, series, share=1.3)
+        x, y = axis(1, self.counts[-1], "samples a problem"), axis(self._low, 1, "", (0, 0.5, 1))
+        view = panel("right votes (share)", x, y, series, share=1.3)
         bars = []
         for rank, (whole, right) in enumerate(zip(data["whole"], data["right"], strict=True), 1):
             truth = f"{self.right[:, rank - 1].mean():.0%} of these samples are right"
@@ -80,18 +89,17 @@ class Voting(ChartExplorer):
             bars.append({"key": f"r{rank}", "bar": [*sides, 0, right], "fill": COLOURS[2]})
             bars.append({"key": f"w{rank}", "bar": [*sides, right, whole], **look, "note": note})
         last, most = self.counts[-1], self.weight(self.MOST).mean(axis=0).max()
-        x = axis(0.4, last + 0.6, "a problem's samples, the surest first", sorted({1, last}))
-        why = panel("each sample's share of the weight", x, axis(0, most))
-        keys = [(COLOURS[2], "a right sample", False), (COLOURS[5], "a wrong one", True)]
-        return Chart([view, why], [[*curves(self.counts, series), here], bars], keys)
+        x = axis(0.4, last + 0.6, f"all {last} samples, the surest first", sorted({1, last}))
+        why = panel("share of the weight (filled: right samples)", x, axis(0, most))
+        return Chart([view, why], [[*curves(self.counts, series, (0, 1, 3)), here], bars])
 
     def caption(self, data: dict[str, Any]) -> str:
-        """Say how right sure samples are, and what comes of it at the chosen number of samples."""
+        """Say what weighting gains at the chosen number of samples, and how right sure ones are."""
         at, (first, *_, last) = data["samples"] - 1, self.right.mean(axis=0)
+        gain, low, high = data["gain"][:, at]
         plural = "" if at == 0 else "s"
         return (
-            f"Of each problem's surest samples {first:.0%} are right, of the least sure "
-            f"{last:.0%}. So with {data['samples']} sample{plural} a problem counting is right in "
-            f"{data['counted'][at]:.0%}, weighting with β = {data['beta']:g} in "
-            f"{data['weighted'][at]:.0%}."
+            f"With {data['samples']} sample{plural} a problem weighting gains {gain:+.2f} on "
+            f"counting (95 %, problem by problem: {low:+.2f} to {high:+.2f}). Of each problem's "
+            f"surest samples {first:.0%} are right, of the least sure {last:.0%}."
         )

@@ -15,12 +15,13 @@ from lablib.course.lessons.lesson_18.chains import (
     surest,
     values_of,
 )
+from lablib.course.plots.charts import axis, panel
 from lablib.course.plots.explorer import choice, slider
 from lablib.course.plots.pictures import COLOURS
 from lablib.course.plots.scene import SceneExplorer
 from lablib.course.tasks import sums
 from lablib.course.tasks.problem import Problem
-from lablib.course.theory.estimators import wilson_interval
+from lablib.course.theory.estimators import bootstrap_interval, wilson_interval
 from lablib.inference.steering import token_confidence
 
 import numpy as np
@@ -54,13 +55,12 @@ class Along(SceneExplorer):
             for i in whole
         ]
         most = max(float(values.max()) for _, values, _ in self.chains)
-        heights = {"ends": [0, 1.12 * most], "ticks": [[v, str(v)] for v in range(0, 99, 4)]}
-        heights["ticks"] = [[v, name] for v, name in heights["ticks"] if v <= most]
-        tokens = {"ends": [-0.7, 32.7], "ticks": [], "bare": True}
-        panel = {"title": "confidence (nats; dashed: their mean)", "x": tokens, "y": heights}
+        heights = axis(0, 1.12 * most, "", range(0, int(most) + 1, 4))
+        tokens = axis(-0.7, 32.7, "", (), bare=True)
         keys = [[colour, kind, kind == WRONG] for kind, colour in KINDS.items()]
         keys.append([BRACKET, "line above: adds one of the 20 pairs", False])
-        self.constants = {"panels": [panel], "keys": keys}
+        view = panel("confidence (nats; dashed: their mean)", tokens, heights)
+        self.constants = {"panels": [view], "keys": keys}
         super().__init__(chain=slider(1, 1, len(self.chains), label="surest first"))
 
     def compute(self, chain: int) -> dict[str, Any]:
@@ -92,8 +92,8 @@ class Along(SceneExplorer):
         mean = float(data["confidence"].mean())
         marks.append({"key": "m", "rule": {"y": mean}, "dash": "5 3"})
         ticks = [[place, token] for place, token in enumerate(data["tokens"])]
-        axis = self.constants["panels"][0]["x"] | {"ticks": ticks}
-        return {"panels": [{"marks": marks, "x": axis}]}
+        across = self.constants["panels"][0]["x"] | {"ticks": ticks}
+        return {"panels": [{"marks": marks, "x": across}]}
 
     def caption(self, data: dict[str, Any]) -> str:
         """Say the chain's rank, whether it is right, and how many doubtful steps it has."""
@@ -118,18 +118,13 @@ class Surest(SceneExplorer):
     def __init__(self, problems: Sequence[Problem], n: int = 60, seed: int = 18) -> None:
         self.problems, self.n, self.seed = list(problems), n, seed
         self._written = lru_cache(4)(self._write)
-        share = {"ends": [0, 1.12], "ticks": [[v, str(v)] for v in (0, 0.5, 1)]}
-        tenths = {"ends": [0.4, 10.6], "ticks": [[i, str(i)] for i in (1, 5, 10)]}
-        ways = {"ends": [0.4, 3.6], "bare": True, "ticks": []}
-        ways["ticks"] = [[1, "one chain"], [2, "majority"], [3, "surest tenth"]]
-        panels = [
-            {
-                "title": "chains that are right (dashed: of all)",
-                "x": {**tenths, "name": "tenth, surest first"},
-            },
-            {"title": "answers that are right (line: 95 %)", "x": ways},
-        ]
-        self.constants = {"panels": [{**panel, "y": share} for panel in panels], "keys": []}
+        share, ticks = axis(0, 1.12, "", (0, 0.5, 1)), (1, 5, 10)
+        tenths = axis(0.4, TENTHS + 0.6, "tenth, surest first", ticks)
+        names = enumerate(("one chain", "majority", "surest tenth"), 1)
+        ways = axis(0.4, 3.6, "", [*names], bare=True)
+        views = [panel("chains that are right (dashed: of all; lines: 95 %)", tenths, share)]
+        views.append(panel("answers that are right (lines: 95 %)", ways, share))
+        self.constants = {"panels": views, "keys": []}
         known = [name for name in MEASURES if name != "self-certainty"]
         super().__init__(
             author=choice(next(iter(AUTHORS)), list(AUTHORS)),
@@ -142,20 +137,24 @@ class Surest(SceneExplorer):
         return [writes(each, self.n, self.seed, temperature) for each in self.problems]
 
     def compute(self, author: str, measure: str, temperature: float) -> dict[str, Any]:
-        """Return the shares that are right: of each tenth of the chains ``(10,)``, of each vote."""
+        """Return the shares that are right: of each tenth of the chains ``(10,)``, of each vote.
+
+        ``apart``: the 95 % interval of the surest tenth's lead over the least sure, by problem.
+        """
         drawn = self._written(author, temperature)
-        tenths, votes, order = np.zeros(TENTHS), np.zeros(3), []
+        tenths, votes, order = [], [], []
         for problem, chains in zip(self.problems, drawn, strict=True):
             values, truth = values_of(chains, measure), str(sum(problem.data) % 10)
             by_rank = chains.right[np.argsort(-values, kind="stable")]
-            tenths += by_rank.reshape(TENTHS, -1).mean(axis=1)
+            tenths.append(by_rank.reshape(TENTHS, -1).mean(axis=1))
             both = elected(chains.answers), elected(chains.answers, surest(values, 0.1))
-            votes += [chains.right.mean(), *(each == truth for each in both)]
+            votes.append([chains.right.mean(), *(each == truth for each in both)])
             order.append(ordered(values, chains.right))
         known = [each for each in order if each == each]
         return {
-            "tenths": tenths / len(drawn),
-            "votes": votes / len(drawn),
+            "tenths": np.mean(tenths, axis=0),
+            "votes": np.mean(votes, axis=0),
+            "apart": bootstrap_interval([each[0] - each[-1] for each in tenths]),
             "ordered": float(np.mean(known)) if known else 0.5,
             "author": author,
             "measure": measure,
@@ -167,10 +166,11 @@ class Surest(SceneExplorer):
         names = ["One chain", "The majority of all", "The majority of the surest tenth"]
         left, right = [], []
         for i, share in enumerate(data["tenths"].tolist(), start=1):
-            left += _bar(i, share, n, COLOURS[0], f"Tenth {i}, the surest being 1")
+            colour = COLOURS[4] if i == 1 else GREY
+            left += _bar(i, share, n, colour, f"Tenth {i}, the surest being 1")
         one = float(data["votes"][0])
         left.append({"key": "all", "rule": {"y": one}, "dash": "5 3"})
-        looks = zip(names, data["votes"].tolist(), (GREY, *COLOURS[1:3]), strict=True)
+        looks = zip(names, data["votes"].tolist(), (GREY, GREY, COLOURS[4]), strict=True)
         for i, (name, share, colour) in enumerate(looks, start=1):
             right += _bar(i, share, n, colour, name)
             beside = {"at": [i - 0.05, share + 0.02], "anchor": "end"}
@@ -179,9 +179,11 @@ class Surest(SceneExplorer):
 
     def caption(self, data: dict[str, Any]) -> str:
         """Say who writes, and how often his surest and least sure chains are right."""
+        first, *_, last = data["tenths"]
+        low, high = data["apart"]
         return (
-            f"The author {data['author']}: of his surest tenth of chains {data['tenths'][0]:.2f} "
-            f"are right, of his least sure {data['tenths'][-1]:.2f}."
+            f"The author {data['author']}: of his surest tenth of chains {first:.2f} are right, of "
+            f"his least sure {last:.2f} (difference, 95 %: {low:+.2f} to {high:+.2f})."
         )
 
 

@@ -119,7 +119,7 @@ function upright(ticks, box, bare) {
 
 const single = ticks => ticks.every(([, name]) => name.length === 1);  // they are no wider upright
 
-const taken = text => /^\d+$/.test(text) ? 7 * text.length + 4 : 6.2 * text.length;  // numbers side by side stay apart
+const taken = text => /^\d+$/.test(text) ? 7 * text.length + 4 : /^[A-Z]$/.test(text) ? 13 : 6.2 * text.length;  // numbers side by side stay apart
 
 const number = value => String(Number(value.toPrecision(3)));
 
