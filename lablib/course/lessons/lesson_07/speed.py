@@ -68,15 +68,18 @@ class SpeedupMap(ChartExplorer):
                 look = {"wide": 3.5} if level == 1 else {"wide": 1, "colour": WARM}
                 x, y = line[3 * len(line) // 4]  # its name stands on it, away from the points'
                 if x < self.ratio + 0.4 * self.widest:
-                    x, y = line[len(line) // 8]
-                name = {"text": f"×{level:g}", "at": [x, max(0, y - 0.015)], "bold": level == 1}
+                    x, y = max(line[len(line) // 8], line[3])  # whole within the frame
+                up = 0.03 if level == 1 else -0.015  # beside the thick one
+                place = {"at": [x, min(0.96, max(0, y + up))], "anchor": "middle"}
+                name = {"text": f"×{level:g}", "bold": level == 1, **place}
                 marks.append({"key": f"l{level}", "line": line, **look})
                 marks.append({"key": f"t{level}", **name})
         price = axis(0, self.widest, "price of a drafted token (in plain tokens)")
         y, title = axis(0, 1, "", (0, 0.5, 1)), "α, the chance that a draft is kept"
         keys = [(WON, "drafts win", False), (LOST, "drafts lose", False)]
         keys.append((COLOURS[5], "this machine, each task by one α", False))
-        marks += self._points(data["points"])
+        corner = {"at": [0.98 * self.widest, 0.03], "anchor": "end", "bold": True}
+        marks += [*self._points(data["points"]), {"text": f"γ = {gamma}", **corner}]
         return Chart([panel(title, price, y, high=280)], [marks], keys)
 
     def _points(self, points: Mapping[str, tuple[float, float]]) -> list[dict[str, Any]]:
