@@ -34,10 +34,10 @@ const dashes = look => look === 'none' ? {'stroke-dasharray': '2 2'} : {};
 // Return how wide a cell is at least: a letter has room, and where tokens are words so has “…”; on a phone a finger, too.
 const least = (names, slim) => names.some(name => bare(name).length > 1) ? 17 : slim ? 12 : 8;
 
-const LETTER = 6.8, bare = name => name.replace(/^␣(?=.)/, '');
+const LETTER = 6.7, bare = name => name.replace(/^␣(?=.)/, '');
 
 // Return the width of a cell that holds a whole word.
-const fit = (name, wide) => Math.max(wide, LETTER * bare(name).length + 5);
+const fit = (name, wide) => Math.max(wide, LETTER * bare(name).length + 3);
 
 // Return where cells of these widths stand: line, left edge and width; for the last ones there may be no room.
 function spots(widths, across, lines) {
@@ -61,7 +61,7 @@ function row([add, write], number, {cells, rounds, mean, note}, {at, high, left,
     add(`t${number}.${column}`, 'rect', {x: x + 1, y: low - 18, width: wide - 2, height: 12, rx: 2, fill: INK[what],
       'fill-opacity': strength, stroke: what === 'kept' ? 'none' : INK.faint, 'stroke-width': 0.8, ...dashes(what),
       cell: [number, column], class: 'lablib-cell', note});
-    const letters = bare(name), most = Math.floor((wide - 3) / LETTER);
+    const letters = bare(name), most = Math.floor((wide - 2.5) / LETTER);
     const shown = letters.length <= most ? letters : `${letters.slice(0, most - 1)}…`;
     const fill = strength > 0.62 && what === 'kept' ? '#FFFFFF' : what === 'none' ? '#595959' : '#111111';
     if (most > 1 || shown === letters) write(`w${number}.${column}`, x + wide / 2, low - 8, shown,
@@ -74,7 +74,7 @@ function row([add, write], number, {cells, rounds, mean, note}, {at, high, left,
       + `H${left + part.at(-1)[1] + part.at(-1)[2] - 2}`).join('');
     add(`b${number}.${i}`, 'path', {fill: 'none', stroke: INK.line, d: `${bracket}v-2`});
     // where it was cut: a tick for each draft behind the refused one
-    if (vain && own.length === tokens) add(`d${number}.${i}`, 'path', ticks(vain, left + x + 1, top + (last + 1) * high - 19.5, wide - 2));
+    if (vain && own.length === tokens) add(`d${number}.${i}`, 'path', ticks(vain, left + x + 1, top + (last + 1) * high - 18.8, wide - 2));
   });
   const middle = top + (lines * high) / 2 - 2;
   add(`Y${number}`, 'path', {d: `M${place(1)} ${middle}H${place(mean || 1)}`, stroke: INK.yield, 'stroke-width': 2});
@@ -89,7 +89,7 @@ const waste = texts => texts.reduce((sum, {cells, rounds}) =>
 // Return the look of so many ticks, as far apart as there is room for.
 function ticks(count, x, y, room) {
   const step = Math.min(4, room / count);
-  const d = Array.from({length: count}, (_, i) => `M${x + step * (i + 0.5)} ${y}v-5`).join('');
+  const d = Array.from({length: count}, (_, i) => `M${x + step * (i + 0.5)} ${y}v-4.7`).join('');
   return {d, fill: 'none', stroke: INK.waste, 'stroke-width': 0.5 * step};
 }
 
