@@ -27,7 +27,6 @@ def layout(parents: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
 
     A first child stands in its parent's row, so that a path of first children is straight.
     """
-    seen = tree.ancestry(parents)
     rows, free = np.zeros(len(parents), int), 0
 
     def visit(parent: int, row: int) -> None:
@@ -39,7 +38,7 @@ def layout(parents: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
             visit(node, rows[node])
 
     visit(-1, 0)
-    return seen.sum(axis=1), rows
+    return tree.ancestry(parents).sum(axis=1), rows
 
 
 def mask_figure(parents: Sequence[int], names: Sequence[str], before: int = 2) -> Chart:

@@ -36,8 +36,8 @@ const least = (names, slim) => names.some(name => bare(name).length > 1) ? 17 : 
 
 const LETTER = 6.7, bare = name => name.replace(/^␣(?=.)/, '');
 
-// Return the width of a cell that holds a whole word.
-const fit = (name, wide) => Math.max(wide, LETTER * bare(name).length + 3);
+// Return the width of a cell that holds a whole word; where cells are no longer as wide as each other words have some air.
+const fit = (name, wide, word = LETTER * bare(name).length) => word + 3 > wide ? word + 6 : wide;
 
 // Return where cells of these widths stand: line, left edge and width; for the last ones there may be no room.
 function spots(widths, across, lines) {
