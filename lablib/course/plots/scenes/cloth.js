@@ -29,15 +29,18 @@ function legend([add, write], entries, left, y, width) {
   return y;
 }
 
-const dashes = look => look === 'none' ? {'stroke-dasharray': '2 2'} : {};
+const dashes = look => look === 'none' ? {'stroke-dasharray': '2 2'} : {};  // it is as white as a bonus
 
 // Return how wide a cell is at least: a letter has room, and where tokens are words so has “…”; on a phone a finger, too.
 const least = (names, slim) => names.some(name => bare(name).length > 1) ? 17 : slim ? 12 : 8;
 
 const LETTER = 6.7, bare = name => name.replace(/^␣(?=.)/, '');
 
-// Return the width of a cell that holds a whole word; where cells are no longer as wide as each other words have some air.
-const fit = (name, wide, word = LETTER * bare(name).length) => word + 3 > wide ? word + 6 : wide;
+// Return the width of a cell that holds a whole word; where one is wider than others, letters need some air.
+function fit(name, wide) {
+  const word = LETTER * bare(name).length;
+  return word + 2 > wide ? word + 6 : wide;
+}
 
 // Return where cells of these widths stand: line, left edge and width; for the last ones there may be no room.
 function spots(widths, across, lines) {
@@ -61,7 +64,7 @@ function row([add, write], number, {cells, rounds, mean, note}, {at, high, left,
     add(`t${number}.${column}`, 'rect', {x: x + 1, y: low - 18, width: wide - 2, height: 12, rx: 2, fill: INK[what],
       'fill-opacity': strength, stroke: what === 'kept' ? 'none' : INK.faint, 'stroke-width': 0.8, ...dashes(what),
       cell: [number, column], class: 'lablib-cell', note});
-    const letters = bare(name), most = Math.floor((wide - 2.5) / LETTER);
+    const letters = bare(name), most = Math.floor((wide - 2) / LETTER);
     const shown = letters.length <= most ? letters : `${letters.slice(0, most - 1)}…`;
     const fill = strength > 0.62 && what === 'kept' ? '#FFFFFF' : what === 'none' ? '#595959' : '#111111';
     if (most > 1 || shown === letters) write(`w${number}.${column}`, x + wide / 2, low - 8, shown,

@@ -16,7 +16,7 @@ const TALL = 112;  // of a panel's axes
 
 function dashboard(constants, data, room, chosen) {
   const width = Math.max(250, Math.min(room, 850)), narrow = room < 830, slim = room < 560;
-  const left = 4, high = 23, beside = narrow ? 90 : 124, rows = data.tokens.length, right = width - 2;
+  const left = 4, high = 23, beside = slim ? 78 : narrow ? 90 : 124, rows = data.tokens.length, right = width - 2;
   const across = width - left - beside - 12, longest = constants.longest[data.task];
   const names = data.tokens.map(ids => ids.map(id => constants.words[id]));
   const lines = slim ? 2 : 1, tall = lines * high + 5 * (lines - 1), most = Math.ceil(longest / lines);
