@@ -379,7 +379,7 @@ def test_each_draft_in_vain_is_a_tick_above_the_refused_one(page, board, carpet)
                 d.count("M") for d in marks.evaluate_all("all => all.map(e => e.getAttribute('d'))")
             ]
             assert sorted(counts) == sorted([1, *vain])  # one is the key's
-            assert f"never judged: {sum(vain)}" in page.locator("svg").text_content()
+            assert f"unjudged: {sum(vain)}" in page.locator("svg").text_content()
         refused = page.locator(".lablib-cell[fill='#E69F00']").evaluate_all(boxes)
         ends = page.locator("svg path[d*='v-2']").evaluate_all(boxes)
         assert min(len(vain), len(ends)) > 5

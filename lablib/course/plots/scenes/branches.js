@@ -2,8 +2,8 @@
 //
 // data: {text, names, parents, reach, drafted, first, path, own, depth, row, nodes, trails: {tree, chain}}: of each node its
 //   token, parent (-1 is the text), chance to stay, the draft's chance to get there, place; of the draft's likeliest first
-//   words, and the tree's, [name, its chance, whether it is in the tree]; the nodes that stay in this toss, the token after them; of tree and
-//   chain [nodes, price in plain tokens, tokens a call] for some numbers of nodes.
+//   words, and the tree's, [name, its chance, whether it is in the tree]; the nodes that stay in this toss, the token
+//   after them; of tree and chain [nodes, price in plain tokens, tokens a call] for some numbers of nodes.
 
 const INK = {line: '#333333', faint: '#767676', grid: '#DDDDDD', stays: '#009E73', other: '#999999',
   tree: '#009E73', chain: '#0072B2', even: '#111111'};

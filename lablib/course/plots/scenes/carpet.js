@@ -36,15 +36,15 @@ function carpet(constants, data, room) {
     if (y <= shares) write(`share${y}t`, side + 5, y + 4, String(share), {fill: INK.faint, 'font-size': 11});
   }
   at.forEach(([line, from], column) => {
-    const [kept, judged] = data.columns[column], high = judged ? Math.max(2, 28 * kept / judged) : 0, low = shares + 36 * line;
+    const [kept, judged] = data.columns[column], share = judged ? Math.max(2, 28 * kept / judged) : 0, low = shares + 36 * line;
     const note = judged ? `Token ${column + 1} of a text: of ${judged} drafts that were judged there, `
       + `${kept} were kept.` : `Token ${column + 1} of a text: no draft was judged there.`;
     const thin = Math.max(2, wide - 6), x = left + from + (wide - thin) / 2;
-    add(`c${column}`, 'rect', {x, y: low - high, width: thin, height: high, fill: INK.kept, 'fill-opacity': 0.55});
+    add(`c${column}`, 'rect', {x, y: low - share, width: thin, height: share, fill: INK.kept, 'fill-opacity': 0.55});
     if (!judged) write(`n${column}`, x + thin / 2, low - 10, '–', {'text-anchor': 'middle', fill: INK.faint});
     add(`C${column}`, 'rect', {x, y: low - 28, width: thin, height: 28, fill: 'transparent', note});
   });
-  const said = slim ? [['kept, all texts', 16], ['–: none judged', 3], ['line 2 of the texts', -22]] : [['kept, all texts', 16], ['–: none judged', 3]];
+  const said = [['kept, all texts', 16], ['–: none judged', 3], ...(slim ? [['line 2 of the texts', -22]] : [])];
   said.forEach(([words, up]) => write(words, side + (up < 0 ? 5 : 16), shares - up, words, {fill: INK.faint, 'font-size': 11}));
 
   const bottom = top + rows * tall, drawn = texts.map((text, row) => woven(text, data, row, shown));
