@@ -233,6 +233,9 @@ def test_a_tree_of_every_shape_has_room(page, trees, rule, width):
                 )
                 assert large == 2  # tree and chain
     assert page.complaints == []
+    words = page.locator("svg text[pointer-events=none]").all_text_contents()
+    for name, shown in zip(data["names"], words, strict=True):
+        assert shown == name or "…" in shown  # nothing is cut without a mark
     nodes = page.locator(".lablib-cell")
     nodes.first.hover()
     share = f"{100 * data['reach'][0]:.1f} %"
@@ -252,6 +255,19 @@ def test_the_names_of_tree_and_chain_stand_apart(page, trees, tokens):
         assert outside(page) == []
         names = [words for words in crossing(page) if "tree ×" in words or "chain ×" in words]
         assert names == []
+
+
+def test_siblings_that_begin_alike_are_cut_where_they_differ(page, trees):
+    opened(page, trees, moves=False)
+    data, caption = trees.frame(rule="match", nodes=16, depth=1)
+    names = [f"␣{'ha' * 40}{end}ness" for end in "abcdefghijklmnop"]
+    data |= {"names": names, "first": [[name, 0.01, True] for name in names]}
+    for width in (1000, 290):
+        with narrowed(page, width):
+            page.evaluate("([data, caption]) => draw(data, caption)", [data, caption])
+            shown = page.locator("svg text[pointer-events=none]").all_text_contents()
+            assert len(set(shown)) == len(names)
+            assert outside(page) == []
 
 
 def test_later_shapes_lie_on_earlier_ones_whatever_was_drawn_before(page, trees):
