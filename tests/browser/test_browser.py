@@ -134,6 +134,7 @@ def test_a_token_is_picked_by_a_click_or_by_keys(lab, folder, tmp_path):
         assert board.bounding_box()["height"] <= 620
         board.locator(".lablib-cell").nth(2).click()
         told.get_by_text("Text 1, token 3, ").wait_for()
+        lab.mouse.move(0, 0)
         stage.focus()  # without a mouse: Tab and the arrows
         lab.keyboard.press("ArrowRight")
         told.get_by_text("Text 1, token 4, ").wait_for()

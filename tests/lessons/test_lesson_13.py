@@ -223,7 +223,10 @@ def test_the_widget_draws_every_shape(widget, rule, values):
     for temperature in (0.0, 2.0):
         caption = widget.set(rule=rule, temperature=temperature, **{"depth": lab.ALL, **values})
         assert caption.startswith("In this toss ")
-        assert ("no draft stays" in caption) == (not widget.frame()[0]["path"])
+        data, _ = widget.frame()
+        assert ("no draft stays" in caption) == (not data["path"])
+        roots = {name for name, up in zip(data["names"], data["parents"], strict=True) if up < 0}
+        assert {name for name, _, taken in data["first"] if taken} == roots  # also unlikely ones
 
 
 def test_pictures_and_bad_input(models):

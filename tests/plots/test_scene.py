@@ -233,6 +233,9 @@ def test_a_tree_of_every_shape_has_room(page, trees, rule, width):
                 )
                 assert large == 2  # tree and chain
     assert page.complaints == []
+    words = page.locator("svg text[pointer-events=none]").all_text_contents()
+    for name, shown in zip(data["names"], words, strict=True):
+        assert shown == name or "…" in shown  # nothing is cut without a mark
     nodes = page.locator(".lablib-cell")
     nodes.first.hover()
     share = f"{100 * data['reach'][0]:.1f} %"
@@ -252,6 +255,19 @@ def test_the_names_of_tree_and_chain_stand_apart(page, trees, tokens):
         assert outside(page) == []
         names = [words for words in crossing(page) if "tree ×" in words or "chain ×" in words]
         assert names == []
+
+
+def test_siblings_that_begin_alike_are_cut_where_they_differ(page, trees):
+    opened(page, trees, moves=False)
+    data, caption = trees.frame(rule="match", nodes=16, depth=1)
+    names = [f"␣{'ha' * 40}{end}ness" for end in "abcdefghijklmnop"]
+    data |= {"names": names, "first": [[name, 0.01, True] for name in names]}
+    for width in (1000, 290):
+        with narrowed(page, width):
+            page.evaluate("([data, caption]) => draw(data, caption)", [data, caption])
+            shown = page.locator("svg text[pointer-events=none]").all_text_contents()
+            assert len(set(shown)) == len(names)
+            assert outside(page) == []
 
 
 def test_later_shapes_lie_on_earlier_ones_whatever_was_drawn_before(page, trees):
@@ -328,13 +344,17 @@ def test_on_a_phone_every_cell_has_letters(page, board, carpet, task):
             assert all(lettered)
             assert len(lettered) >= 60  # and enough of them to see rounds
             assert max(rights) < 390 - 60  # bars have room beside them
-        if explorer is board:  # a text has two lines there, and letters in the site's column, too
+        if explorer is carpet:  # a text has two lines there, and words need wider cells
+            whole = sum(len(text.agree) for text in carpet.texts[task][: carpet.ROWS])
+            assert len(lettered) >= 0.9 * whole
+        else:
             assert len(lettered) == sum(map(len, data["tokens"])) or task == "stories"
+        if explorer is board:  # and letters in the site's column, too
             with narrowed(page, 750):
                 data = show(task=task)
                 _, lettered = zip(*page.evaluate(LETTERS), strict=True)
                 assert all(lettered)
-                assert len(lettered) == sum(map(len, data["tokens"]))
+                assert len(lettered) == sum(map(len, data["tokens"])) or task == "stories"
 
 
 @pytest.mark.parametrize("width", [1000, 700, 390])
@@ -354,24 +374,40 @@ def test_a_word_that_is_cut_says_so(page, board, carpet, width):
         assert len(cells) == len(lettered)
         for cell in cells:
             start = cell.removesuffix("…")
+            assert cell in names or explorer is carpet  # whose columns stand below each other
             assert cell in names or (start != cell and any(n.startswith(start) for n in names))
 
 
-def test_a_line_is_nearer_to_its_own_cells_than_to_the_bracket_above(page, board, carpet):
+def test_each_draft_in_vain_is_a_tick_above_the_refused_one(page, board, carpet):
     boxes = "all => all.map(e => e.getBoundingClientRect().toJSON())"
     for explorer in (board, carpet):
         show = opened(page, explorer, moves=False)
-        show(task="sums")
-        cells = page.locator(".lablib-cell").evaluate_all(boxes)
-        vermilion = page.locator("svg path[stroke='#D55E00']:not([stroke-dasharray])")
-        _, *vain = vermilion.evaluate_all(boxes)  # the first one is the key's
-        ends = page.locator("svg path[d*='v-']").evaluate_all(boxes)
+        for gamma in (1, 4, 8):
+            data = show(task="sums", draft_tokens=gamma)
+            if explorer is board:
+                drafted = [each for rounds in data["rounds"] for each in rounds]
+            else:
+                whole = [each for rounds in data["rounds"] for each in rounds if each[2]]
+                drafted = [(gamma, kept) for _, kept, _ in whole]
+            vain = [some - kept - 1 for some, kept in drafted if some > kept + 1]
+            marks = page.locator("svg path[stroke='#D55E00']:not([stroke-dasharray])")
+            counts = [
+                d.count("M") for d in marks.evaluate_all("all => all.map(e => e.getAttribute('d'))")
+            ]
+            assert sorted(counts) == sorted([1, *vain])  # one is the key's
+            assert f"unjudged: {sum(vain)}" in page.locator("svg").text_content()
+        refused = page.locator(".lablib-cell[fill='#E69F00']").evaluate_all(boxes)
+        ends = page.locator("svg path[d*='v-2']").evaluate_all(boxes)
         assert min(len(vain), len(ends)) > 5
-        for line in vain:
-            below = min(c["top"] - line["bottom"] for c in cells if c["top"] > line["top"])
-            above = [line["top"] - e["bottom"] for e in ends if e["top"] < line["top"]]
-            assert below > 0
-            assert min(above, default=99) >= below + 2
+        for tick in marks.evaluate_all(boxes)[1:]:
+            (own,) = [
+                cell["top"] - tick["bottom"]
+                for cell in refused
+                if cell["left"] <= tick["left"] <= tick["right"] <= cell["right"]
+                and 0 < cell["top"] - tick["bottom"] < 4
+            ]
+            above = [tick["top"] - e["bottom"] for e in ends if e["top"] < tick["top"]]
+            assert min(above, default=99) >= own + 1
 
 
 # How far from the edges of its box each number is.
@@ -400,8 +436,9 @@ def test_letters_of_sequences_stay_in_their_boxes(page):
 
 def test_the_dashboard_tells_what_the_coin_did(page, board):
     show = opened(page, board)
-    data = show(**ENDS[1])
+    data = show(task="sums", drafter=LOOKUP, temperature=1.0, draft_tokens=4)
     fates = {"kept": 0, "refused": 0, "own": 0}
+    silent = sum(drafted == 0 for rounds in data["rounds"] for drafted, _ in rounds)
     for row, rounds in enumerate(data["rounds"]):
         place, length = 0, len(data["tokens"][row])
         for drafted, kept in rounds:
@@ -412,6 +449,7 @@ def test_the_dashboard_tells_what_the_coin_did(page, board):
     fills = page.locator(".lablib-cell").evaluate_all("all => all.map(e => e.getAttribute('fill'))")
     colours = {"kept": "#0072B2", "refused": "#E69F00", "own": "#FFFFFF"}
     assert {fate: fills.count(colour) for fate, colour in colours.items()} == fates
+    assert 0 < page.locator(".lablib-cell[stroke-dasharray]").count() == silent < fates["own"]
     framed = page.locator(".lablib-chosen").evaluate(  # of the first text
         "e => [...e.parentNode.querySelectorAll('.lablib-cell')].indexOf(e)"
     )

@@ -41,12 +41,11 @@ class SpeedupMap(ChartExplorer):
         """Return the map ``(α, price)``, and the prediction for each point."""
         read = self.costs.forward(draft_tokens + 1) / self.costs.forward(1)
         read = read if verification == HERE else 1.0
-        tokens = self._yield[draft_tokens - 1]
         unit = Costs((*[1.0] * draft_tokens, read), self.ratio)
         return {
             "gamma": draft_tokens,
             "read": read,
-            "map": tokens[:, None] / (draft_tokens * self._ratio + read),
+            "map": self._yield[draft_tokens - 1][:, None] / (draft_tokens * self._ratio + read),
             "points": {
                 name: (alpha, speedup(alpha, draft_tokens, unit))
                 for name, alpha in self.alphas.items()
@@ -56,11 +55,11 @@ class SpeedupMap(ChartExplorer):
     def chart(self, data: dict[str, Any]) -> Chart:
         """Draw where drafts win and where they lose, with lines of equal speed-up."""
         gamma, read = data["gamma"], data["read"]
-        whole, even = [(0, 0), (self.widest, 0)], self._line(gamma, read, 1)
-        above = [(self.widest, 1), (0, 1)]
-        marks: list[dict[str, Any]] = [{"key": "lost", "area": [*whole, *above], "fill": LOST}]
+        end, even = self.widest, self._line(gamma, read, 1)
+        whole = [(0, 0), (end, 0), (end, 1), (0, 1)]
+        marks: list[dict[str, Any]] = [{"key": "lost", "area": whole, "fill": LOST}]
         if even:
-            won = [*even, (self.widest, even[-1][1]), *above, (0, even[0][1])]
+            won = [*even, (end, even[-1][1]), *whole[2:], (0, even[0][1])]
             marks.append({"key": "won", "area": won, "fill": WON})
         for level in (0.5, 1, 1.5, 2, 3, 4):
             line = self._line(gamma, read, level)
@@ -68,29 +67,31 @@ class SpeedupMap(ChartExplorer):
                 look = {"wide": 3.5} if level == 1 else {"wide": 1, "colour": WARM}
                 x, y = line[3 * len(line) // 4]  # its name stands on it, away from the points'
                 if x < self.ratio + 0.4 * self.widest:
-                    x, y = line[len(line) // 8]
-                name = {"text": f"×{level:g}", "at": [x, max(0, y - 0.015)], "bold": level == 1}
+                    x, y = max(line[len(line) // 8], line[3])  # whole within the frame
+                up = 0.03 if level == 1 else -0.015  # beside the thick one
+                name = {"text": f"×{level:g}", "bold": level == 1, "anchor": "middle"}
                 marks.append({"key": f"l{level}", "line": line, **look})
-                marks.append({"key": f"t{level}", **name})
-        price = axis(0, self.widest, "price of a drafted token (in plain tokens)")
+                marks.append({"key": f"t{level}", "at": [x, min(0.96, max(0, y + up))], **name})
+        price = axis(0, end, "price of a drafted token (in plain tokens)")
         y, title = axis(0, 1, "", (0, 0.5, 1)), "α, the chance that a draft is kept"
         keys = [(WON, "drafts win", False), (LOST, "drafts lose", False)]
         keys.append((COLOURS[5], "this machine, each task by one α", False))
         marks += self._points(data["points"])
+        corner = {"at": [0.98 * end, 0.03], "anchor": "end", "bold": True}
+        marks.append({"key": "γ", "text": f"γ = {gamma}", **corner})
         return Chart([panel(title, price, y, high=280)], [marks], keys)
 
     def _points(self, points: Mapping[str, tuple[float, float]]) -> list[dict[str, Any]]:
         """Return a dot for each task, its name beside it; the names stand apart."""
-        marks, free, row, right = [], 1.0, 0.055, self.ratio < self.widest / 2
-        at = self.ratio + (0.02 if right else -0.02) * self.widest
+        marks, free, row = [], 1.0, 0.055
+        side, anchor = (0.02, "start") if self.ratio < self.widest / 2 else (-0.02, "end")
         ranked = sorted(points.items(), key=lambda each: -each[1][0])
         for below, (name, (alpha, gain)) in zip(range(len(ranked))[::-1], ranked, strict=True):
             free = max(row * below, min(free, alpha - 0.015))
-            words = {"text": f"{name} ×{gain:.2f}", "at": [at, free], "bold": True}
-            words["anchor"] = "start" if right else "end"
+            place = {"at": [self.ratio + side * self.widest, free], "anchor": anchor}
             dot = {"dot": [self.ratio, alpha], "r": 6, "colour": COLOURS[5]}
             marks.append({"key": name, **dot, "note": f"{name}: α = {alpha:.2f}, ×{gain:.2f}."})
-            marks.append({"key": f"n{name}", **words})
+            marks.append({"key": f"n{name}", "text": f"{name} ×{gain:.2f}", "bold": True, **place})
             free -= row
         return marks
 

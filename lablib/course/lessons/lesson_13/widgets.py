@@ -17,7 +17,7 @@ import numpy as np
 
 MOST = 16  # nodes
 TRAIL = (1, 2, 4, 8, 12, 16)  # numbers of nodes that the plane shows at once
-FIRST = 6  # of the draft's first words, the likeliest
+FIRST = 6  # of the draft's first words, the likeliest; those of the tree stand there, too
 ALL = "no bound"  # as a depth
 _OTHER, LEAD = "#888888", "#B34A00"
 
@@ -27,7 +27,6 @@ def layout(parents: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
 
     A first child stands in its parent's row, so that a path of first children is straight.
     """
-    seen = tree.ancestry(parents)
     rows, free = np.zeros(len(parents), int), 0
 
     def visit(parent: int, row: int) -> None:
@@ -39,7 +38,7 @@ def layout(parents: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
             visit(node, rows[node])
 
     visit(-1, 0)
-    return seen.sum(axis=1), rows
+    return tree.ancestry(parents).sum(axis=1), rows
 
 
 def mask_figure(parents: Sequence[int], names: Sequence[str], before: int = 2) -> Chart:
@@ -142,7 +141,8 @@ class Trees(SceneExplorer):
         (depths, rows), (path, own) = layout(grown.parents), grown.toss(toss)
         first, drafted = self._rounds(text, rule, depth, temperature).drafted(grown)
         roots = [n for n, up in zip(grown.drafts, grown.parents, strict=True) if up < 0]
-        likely = [int(token) for token in np.argsort(-first, kind="stable")[:FIRST]]
+        ranked = enumerate(np.argsort(-first, kind="stable").tolist())
+        likely = [token for place, token in ranked if place < FIRST or token in roots]
         trails: dict[str, list[list[float]]] = {"tree": [], "chain": []}
         for count in sizes:
             *both, costs = self.compare(text, rule, count, depth, temperature)

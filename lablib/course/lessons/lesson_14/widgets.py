@@ -147,8 +147,7 @@ def _timeline(data: dict) -> list[dict]:
         top = -stint.rank / data["ranks"]
         sides = [round(stint.start, 3), round(end, 3), top - 0.9 / data["ranks"], top]
         note = f"Rank {stint.rank + 1}: unit {stint.place + 1}, {stint.seconds:.1f} s."
-        unit = {"bar": sides, "fill": colour, "note": note, "row": stint.rank}
-        marks.append({"key": f"u{stint.place}", **unit})
+        marks.append({"key": f"u{stint.place}", "bar": sides, "fill": colour, "note": note})
     alone = {"rule": {"x": WORK}, "text": f"one rank alone: {WORK:g} s", "colour": "#666666"}
     end, ends = 0.0, [{"key": "alone", **alone}]
     for number in range(data["took"].rounds):
@@ -160,8 +159,8 @@ def _timeline(data: dict) -> list[dict]:
             sides = [round(began + own, 3), round(end, 3), top - 0.9 / data["ranks"], top]
             if sides[0] < sides[1]:
                 note = f"Rank {rank + 1} waits {end - began - own:.1f} s."
-                wait = {"bar": sides, "fill": _WAITS, "note": note, "row": rank}
-                marks.append({"key": f"w{number}.{rank}", **wait})
+                key = f"w{number}.{rank}"
+                marks.append({"key": key, "bar": sides, "fill": _WAITS, "note": note})
         line = {"line": [[end, -1], [end, 0.02]], "wide": 1.5}  # the words above stay free
         ends.append({"key": f"r{number}", **line, "colour": "#666666", "dash": "2 3"})
     in_time = sorted(marks, key=lambda mark: mark["bar"][0])  # the arrow keys walk on in time

@@ -181,7 +181,7 @@ class Cloud(ChartExplorer):
                 note = f"{self.chain.words[word]}, day 1 + {day}: weight {share:.3f}{end}."
                 size = round(_SIZE * share**0.5, 1)
                 dot = {"dot": [day, -high * i], "r": size, "hollow": not lives, "fill": "#FFFFFF"}
-                look = {"colour": _COLOURS[word], "shape": _SHAPES[word], "note": note, "row": i}
+                look = {"colour": _COLOURS[word], "shape": _SHAPES[word], "note": note}
                 nodes.append({"key": f"n{key}.{word}", **dot, **look})
         for day in data["drawn"]:  # counted from 1
             x, look = day - 1.5, {"colour": _ANEW, "dash": "6 3", "wide": 1.5}

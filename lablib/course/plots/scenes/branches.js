@@ -2,12 +2,12 @@
 //
 // data: {text, names, parents, reach, drafted, first, path, own, depth, row, nodes, trails: {tree, chain}}: of each node its
 //   token, parent (-1 is the text), chance to stay, the draft's chance to get there, place; of the draft's likeliest first
-//   words [name, its chance, whether it is in the tree]; the nodes that stay in this toss, the token after them; of tree and
-//   chain [nodes, price in plain tokens, tokens a call] for some numbers of nodes.
+//   words, and the tree's, [name, its chance, whether it is in the tree]; the nodes that stay in this toss, the token
+//   after them; of tree and chain [nodes, price in plain tokens, tokens a call] for some numbers of nodes.
 
 const INK = {line: '#333333', faint: '#767676', grid: '#DDDDDD', stays: '#009E73', other: '#999999',
   tree: '#009E73', chain: '#0072B2', even: '#111111'};
-const HIGH = 264, FIRST = 56;  // of the tree, and of the draft's first words below it
+const HIGH = 264, FIRST = 56, LINE = 37;  // of the tree, of the draft's first words below it, and of each more line of them
 
 function branches(_, data, room) {
   const narrow = room < 700, width = Math.max(250, Math.min(room, 850));
@@ -35,8 +35,9 @@ function branches(_, data, room) {
   x += 4;
   piece('Own', own);
   legend(add, write, tree.left, slim);
-  grow(add, write, data, tree);
-  guesses(add, write, data.first, tree.left, top + HIGH + 18, tree.width);
+  const first = placed(data.first, tree.width), high = HIGH - LINE * first.at(-1)[1];
+  grow(add, write, data, {...tree, high});
+  guesses(add, write, data.first, first, tree.left, top + high + 18);
   plane(add, write, data, ...plane_at, size);
   return {width, height: narrow ? plane_at[1] + size + 36 : top + HIGH + FIRST + 8, shapes};
 }
@@ -61,29 +62,57 @@ function legend(add, write, left, slim) {
   write('L-own', x + 25, y, 'the target adds', {'font-size': 11});
 }
 
+// Return of first words what is written of each, and where it stands: line, left edge and width; no more than three lines.
+function placed(first, width) {
+  let line = 0, x = 0;
+  return first.map(([name], i) => {
+    const said = short(name, 10, first.map(each => each[0])), wide = Math.max(i ? 26 : 40, 7.2 * said.length + 10);
+    if (x + wide > width) [line, x] = [line + 1, 0];
+    x += wide + 8;
+    return [said, line, x - wide - 8, wide];
+  }).filter(each => each[1] < 3);
+}
+
 // What the draft model says of a first word: the tree may leave it out for what is worth more.
-function guesses(add, write, first, left, top, width) {
-  write('g', left, top, 'the draft’s first words (pale: not in the tree)', {'font-size': 11});
-  let x = left;
-  first.forEach(([name, share, taken], i) => {
-    const said = `${i ? '' : 'q '}${(100 * share).toFixed(0)} %`;  // beside its node stands p
-    const wide = Math.max(i ? 26 : 40, 7.4 * name.length + 12), ink = taken ? INK.line : INK.faint;
-    if (x + wide > left + width) return;
-    add(`g${i}`, 'rect', {x, y: top + 7, width: wide, height: 18, rx: 3, fill: '#FFFFFF', stroke: taken ? INK.line : INK.grid});
-    write(`G${i}`, x + wide / 2, top + 20, name, {'text-anchor': 'middle', 'font-family': 'monospace', fill: ink});
-    write(`q${i}`, x + wide / 2, top + 37, said, {'text-anchor': 'middle', 'font-size': 11, fill: ink});
-    x += wide + 12;
+function guesses(add, write, first, places, left, top) {
+  const more = first.length - places.length, what = 'first words (pale: not in the tree)';
+  write('g', left, top, more ? `${what}, ${more} more` : `the draft’s ${what}`, {'font-size': 11});
+  places.forEach(([name, line, from, wide], i) => {
+    const [, share, taken] = first[i], x = left + from, y = top + LINE * line;
+    const said = `${i ? '' : 'q '}${(100 * share).toFixed(0)} %`;  // at its node stands p
+    const ink = taken ? INK.line : INK.faint;
+    add(`g${i}`, 'rect', {x, y: y + 7, width: wide, height: 18, rx: 3, fill: '#FFFFFF', stroke: taken ? INK.line : INK.grid});
+    write(`G${i}`, x + wide / 2, y + 20, name, {'text-anchor': 'middle', 'font-family': 'monospace', fill: ink});
+    write(`q${i}`, x + wide / 2, y + 37, said, {'text-anchor': 'middle', 'font-size': 11, fill: ink});
   });
 }
 
-function grow(add, write, {names, parents, reach, drafted, path, depth, row}, {left, top, width}) {
-  const levels = Math.max(4, ...depth), rows = Math.max(3, ...row) + 1;
-  const across = (width - 60) / levels, down = HIGH / rows;
-  const x = node => left + 16 + (node < 0 ? 0 : depth[node] * across);
+// Return a name of so many letters at most; where a sibling begins with the same ones, from where they differ.
+function short(name, most, siblings) {
+  const cut = name.slice(0, most - 1);
+  if (name.length <= most) return name;
+  const other = siblings.find(each => each !== name && each.length > most && each.startsWith(cut)) || '';
+  const from = [...name].findIndex((letter, i) => letter !== other[i]);
+  return from < most - 1 ? `${cut}…` : `…${name.slice(from, from + most - 1)}`;
+}
+
+function grow(add, write, {names, parents, reach, drafted, path, depth, row}, {left, top, width, high: room}) {
+  const levels = Math.max(...depth), rows = Math.max(3, ...row) + 1, down = room / rows;
+  // a level is as wide as its longest name; where there is no room for that, it is tight, and then long ones are cut
+  const longest = Array.from({length: levels}, (_, level) => Math.max(...names.filter((_, node) => depth[node] === level + 1).map(each => each.length)));
+  const sum = sizes => sizes.reduce((all, each) => all + each, 26);
+  const wide = (most, pad) => longest.map(letters => 7.25 * Math.min(letters, most) + pad);
+  let most = Math.max(...longest);
+  const [pad, least] = sum(wide(most, 21)) > width ? [6, 5] : [11, 10];
+  while (most > 1 && sum(wide(most, pad + least)) > width) most -= 1;
+  const sizes = wide(most, pad), gap = Math.max(1, (width - sum(sizes)) / Math.max(4, levels));
+  const middles = sizes.map((size, level) => sum(sizes.slice(0, level)) + gap * (level + 1) + size / 2);
+  const x = node => left + (node < 0 ? 13 : middles[depth[node] - 1]);
   const y = node => top + down * ((node < 0 ? 0 : row[node]) + 0.5);
   const high = Math.min(22, down - 2), kept = new Set(path);
+  const named = down > 36 && middles.every((at, level) => at - (middles[level - 1] ?? 13) > 34);
   names.forEach((name, node) => {
-    const up = parents[node], bend = x(up) + 0.45 * across;
+    const up = parents[node], bend = Math.max(x(up) + 2, x(node) - Math.max(named ? 19 : 0, sizes[depth[node] - 1] / 2 + 3));
     add(`e${node}`, 'path', {d: `M${x(up)} ${y(up)}L${bend} ${y(node)}H${x(node)}`, fill: 'none',
       stroke: kept.has(node) ? INK.stays : INK.other, 'stroke-width': thick(reach[node])});
   });
@@ -91,19 +120,20 @@ function grow(add, write, {names, parents, reach, drafted, path, depth, row}, {l
     stroke: INK.stays, 'stroke-width': 2});
   write('Root', x(-1), y(-1) + 4, '…', {'text-anchor': 'middle'});
   names.forEach((name, node) => {
-    const wide = Math.max(10, Math.min(across - 14, 7.4 * name.length + 12)), stays = kept.has(node);
+    const shown = short(name, most, names.filter((_, other) => parents[other] === parents[node]));
+    const box = 7.25 * shown.length + pad, stays = kept.has(node);
     const above = parents[node] < 0 ? 'the text' : `“${names[parents[node]]}”`;
-    add(`n${node}`, 'rect', {x: x(node) - wide / 2, y: y(node) - high / 2, width: wide, height: high, rx: 3,
+    add(`n${node}`, 'rect', {x: x(node) - box / 2, y: y(node) - high / 2, width: box, height: high, rx: 3,
       fill: stays ? '#E2F3EC' : '#FFFFFF', stroke: stays ? INK.stays : INK.other, 'stroke-width': stays ? 2.5 : 1,
       cell: [row[node], depth[node] - 1], class: 'lablib-cell',
       note: `“${name}” after ${above}: the draft gets here with a chance of ${(100 * drafted[node]).toFixed(1)} %, `
         + `it stays with one of ${(100 * reach[node]).toFixed(1)} %`
         + `${stays ? ', and does in this toss' : ''}.`});
-    write(`N${node}`, x(node), y(node) + 4, name.slice(0, Math.max(1, Math.floor((wide - 6) / 7))),
+    write(`N${node}`, x(node), y(node) + 4, shown,
       {'text-anchor': 'middle', 'font-family': 'monospace', 'pointer-events': 'none',
-        'font-weight': stays ? 700 : 400});
-    if (down > 36 && across > 34)
-      write(`s${node}`, x(node), y(node) + high / 2 + 12, `${(100 * reach[node]).toFixed(0)} %`,
+        'font-size': high < 16 ? 11 : 12, 'font-weight': stays ? 700 : 400});
+    if (named)  // above it: what branches off goes down
+      write(`s${node}`, x(node), y(node) - high / 2 - 4, `${(100 * reach[node]).toFixed(0)} %`,
         {'text-anchor': 'middle', 'font-size': 11, fill: INK.faint});
   });
 }

@@ -16,42 +16,43 @@ function carpet(constants, data, room) {
   const narrow = room < 830, slim = room < 560, beside = slim ? 98 : narrow ? 140 : 168;
   const width = Math.max(250, Math.min(room, 850)), left = 4, high = 23;
   const names = texts.flatMap(each => each.tokens), across = width - left - beside - 14;
-  const wide = Math.max(cloth.least(names, slim), Math.min(40, Math.floor(across / longest)));
-  const shown = Math.min(longest, Math.floor(across / wide)), end = left + wide * shown, right = width - 2;
+  const lines = slim ? 2 : 1, tall = lines * high + 5 * (lines - 1), half = Math.ceil(longest / lines);
+  const wide = Math.max(cloth.least(names, slim), Math.min(40, Math.floor(across / half)));
+  const columns = Math.min(half, Math.floor(across / wide)), right = width - 2;
+  const at = cloth.spots(data.columns.map(() => wide), wide * columns, lines), shown = at.length;
   const side = left + across, place = cloth.placing(side + 18, right, most);
   const shapes = [], pens = cloth.pens(shapes), [add] = pens;
   const write = (key, x, y, text, more) => pens[1](key, x, y, text, {'font-size': 12, ...more});
 
-  const top = cloth.legend(pens, LOOKS, left, 35, width) + 49;
+  const shares = cloth.legend(pens, LOOKS, left, 35, width) + 43, top = shares + 6 + 36 * (lines - 1);
   const mean = data.tokens[data.gamma - 1];
   const title = narrow ? `${data.task}, γ = ${data.gamma}: ${mean.toFixed(2)} tokens a round`
     : `${data.task}: ${mean.toFixed(2)} tokens a round with γ = ${data.gamma}`;
   write('title', left, 15, title, {'font-size': narrow ? 12 : 15, 'font-weight': 600});
 
-  // how often the draft that fell on this place was kept, over all texts of the task
-  for (const [share, y] of [[0, top - 6], [1, top - 34]]) {
-    add(`share${share}`, 'path', {d: `M${left} ${y}H${side}`, stroke: share ? INK.grid : INK.faint});
-    write(`share${share}t`, side + 5, y + 4, String(share), {fill: INK.faint, 'font-size': 11});
+  // how often the draft that fell on this place was kept, over all texts of the task; each of a text's lines has its own
+  for (const [share, y] of [[0, shares], [1, shares - 28], ...(slim ? [[0, shares + 36], [1, shares + 8]] : [])]) {
+    add(`share${y}`, 'path', {d: `M${left} ${y}H${side}`, stroke: share ? INK.grid : INK.faint});
+    if (y <= shares) write(`share${y}t`, side + 5, y + 4, String(share), {fill: INK.faint, 'font-size': 11});
   }
-  for (let column = 0; column < shown; column++) {
-    const [kept, judged] = data.columns[column], tall = judged ? Math.max(2, 28 * kept / judged) : 0;
+  at.forEach(([line, from], column) => {
+    const [kept, judged] = data.columns[column], share = judged ? Math.max(2, 28 * kept / judged) : 0, low = shares + 36 * line;
     const note = judged ? `Token ${column + 1} of a text: of ${judged} drafts that were judged there, `
       + `${kept} were kept.` : `Token ${column + 1} of a text: no draft was judged there.`;
-    const thin = Math.max(2, wide - 6), x = left + column * wide + (wide - thin) / 2;
-    add(`c${column}`, 'rect', {x, y: top - 6 - tall, width: thin, height: tall, fill: INK.kept, 'fill-opacity': 0.55});
-    if (!judged) write(`n${column}`, x + thin / 2, top - 16, '–', {'text-anchor': 'middle', fill: INK.faint});
-    add(`C${column}`, 'rect', {x, y: top - 34, width: thin, height: 28, fill: 'transparent', note});
-  }
-  write('columns', side + 16, top - 22, 'kept, all texts', {fill: INK.faint, 'font-size': 11});
-  write('columns2', side + 16, top - 9, '–: none judged', {fill: INK.faint, 'font-size': 11});
+    const thin = Math.max(2, wide - 6), x = left + from + (wide - thin) / 2;
+    add(`c${column}`, 'rect', {x, y: low - share, width: thin, height: share, fill: INK.kept, 'fill-opacity': 0.55});
+    if (!judged) write(`n${column}`, x + thin / 2, low - 10, '–', {'text-anchor': 'middle', fill: INK.faint});
+    add(`C${column}`, 'rect', {x, y: low - 28, width: thin, height: 28, fill: 'transparent', note});
+  });
+  const said = [['kept, all texts', 16], ['–: none judged', 3], ...(slim ? [['line 2 of the texts', -22]] : [])];
+  said.forEach(([words, up]) => write(words, side + (up < 0 ? 5 : 16), shares - up, words, {fill: INK.faint, 'font-size': 11}));
 
-  const bottom = top + rows * high;
-  cloth.lines(pens, {place, most, top, bottom, mean, right, end, more: longest - shown});
-  texts.forEach((text, row) => cloth.row(pens, row, woven(text, data, row, shown),
-    {wide, high, left, y: top + row * high, columns: shown, lines: 1, place, right}));
+  const bottom = top + rows * tall, drawn = texts.map((text, row) => woven(text, data, row, shown));
+  cloth.lines(pens, {left, place, most, top, bottom, mean, right, end: left + wide * columns, more: longest - shown, vain: cloth.waste(drawn)});
+  drawn.forEach((text, row) => cloth.row(pens, row, text, {at, high, left, y: top + row * tall, lines, place, right}));
 
-  const below = bottom + 43, third = width / 3, tall = 132;
-  const places = room < 640 ? [0, 1, 2].map(i => [left, below + tall * i, Math.min(width - 12, 340)])
+  const below = bottom + 43, third = width / 3, step = 132;
+  const places = room < 640 ? [0, 1, 2].map(i => [left, below + step * i, Math.min(width - 12, 340)])
     : [[left, below, third * 1.1], [left + third * 1.2, below, third * 0.83], [left + third * 2.15, below, third * 0.83]];
   time_bars(add, write, data.time, constants.prices, ...places[0]);
   class_bars(add, write, data.classes, ...places[1]);
@@ -70,7 +71,8 @@ function woven(text, {rounds: all, gamma}, row, shown) {
     note: told(text, row, column, ...state[column], gamma)}));
   const tokens = whole.reduce((sum, [, kept]) => sum + kept + 1, 0), mean = whole.length ? tokens / whole.length : 0;
   const note = `Text ${row + 1}: ${tokens} tokens in ${whole.length} whole rounds, ${mean.toFixed(2)} a round.`;
-  return {cells: cells.slice(0, shown), rounds: whole.map(([start, kept]) => [start, kept + 1, gamma]), mean, note};
+  return {cells: cells.slice(0, shown), mean, note,
+    rounds: whole.map(([start, kept]) => [start, kept + 1, Math.max(0, gamma - kept - 1)]).filter(each => each[0] < shown)};
 }
 
 function told(text, row, column, what, number, place, gamma) {
@@ -80,7 +82,8 @@ function told(text, row, column, what, number, place, gamma) {
   if (what === 'uncounted') return `${where}: in a round that the text's end cuts short; it is not counted.`;
   if (what === 'own') return `${where}: the bonus of round ${number}, after ${gamma} kept drafts. `
     + `Nothing is drafted here; ${guess}.`;
-  const fate = what === 'kept' ? 'kept' : 'refused, and the target writes its own';
+  const behind = gamma > place ? `; ${gamma - place} behind it in vain` : '';
+  const fate = what === 'kept' ? 'kept' : `refused, and the target writes its own${behind}`;
   return `${where}: draft ${place} of round ${number} is ${fate}; ${guess}.`;
 }
 
@@ -132,20 +135,20 @@ function yields(add, write, data, x, y, width, most) {
   const at = (gamma, value) => [from + step * (gamma - 1), low - tall * value];
   const path = values => 'M' + values.map((value, i) => at(i + 1, value).map(each => each.toFixed(1)).join(' ')).join('L');
   write('yield', x, y, 'tokens a round, by γ', {'font-weight': 600});
-  write('yield-key', from + step * (most - 1), low + 25, 'dots: counted, dashed: one α', {'text-anchor': 'end', 'font-size': 11, fill: INK.faint});
+  write('yield-key', from + step * (most - 1), low + 25, `dots: counted, dashed: α of γ = ${data.gamma}`, {'text-anchor': 'end', 'font-size': 11, fill: INK.faint});
   for (const value of [1, 5, 9]) {
     add(`g${value}`, 'path', {d: `M${from} ${at(1, value)[1]}H${from + step * (most - 1)}`, stroke: INK.grid});
     write(`G${value}`, from - 6, at(1, value)[1] + 4, String(value), {'text-anchor': 'end', 'font-size': 11, fill: INK.faint});
   }
   add('theory', 'path', {d: path(data.theory), fill: 'none', stroke: '#D55E00', 'stroke-width': 2, 'stroke-dasharray': '5 3',
-    note: 'Dashed: what one α for all places promises.'});
+    note: `Dashed: what α of γ = ${data.gamma} promises if all places have it.`});
   data.tokens.forEach((value, i) => {
     const [px, py] = at(i + 1, value), now = i + 1 === data.gamma, ends = data.low && [data.low[i], data.high[i]];
     if (ends) add(`e${i}`, 'path', {d: `M${px} ${at(1, ends[0])[1]}V${at(1, ends[1])[1]}`, stroke: INK.yield, 'stroke-width': 1.6});
     add(`p${i}`, 'circle', {cx: px, cy: py, r: now ? 5.5 : 3.5, fill: now ? INK.line : INK.yield,
       note: `γ = ${i + 1}: ${value.toFixed(2)} tokens a round`
         + (ends ? `, 95 % interval ${ends.map(end => end.toFixed(2)).join(' to ')}` : '')
-        + `; one α for all places promises ${data.theory[i].toFixed(2)}.`});
+        + `; α of γ = ${data.gamma} at all places promises ${data.theory[i].toFixed(2)}.`});
     write(`P${i}`, px, low + 12, String(i + 1), {'text-anchor': 'middle', 'font-size': 11, 'font-weight': now ? 700 : 400,
       fill: now ? INK.line : INK.faint});
   });

@@ -6,7 +6,7 @@
 // data: {panels: [{marks, x?, y?}]}: an axis may be given new ticks and names, never new ends. A mark is one of
 //   {bar: [x0, x1, y0, y1], fill, edge, hollow, text}, {line: [[x, y, low?, high?]], label, colour, dash, wide},
 //   {area: [[x, y]], fill}, {dot: [x, y], shape, colour, r, hollow, fill}, {rule: {x} or {y}, colour, dash, text, line_down, below}, {text, at: [x, y],
-//   colour, bold, anchor, room}; room: how much of the axis its words may take before they are wrapped, upwards; each may have a note, the row in which the arrow keys find it, and a key by which it is known when it moves. A line with a label
+//   colour, bold, anchor, room}; room: how much of the axis its words may take before they are wrapped, upwards; each may have a note, and a key by which it is known when it moves. A line with a label
 //   says its numbers at its points, or has notes and sizes of them.
 
 const FAINT = '#767676', LINE = '#333333', GRID = '#E4E4E4', SIDE = 46, GAP = 26, LETTER = 6.4;
@@ -85,9 +85,9 @@ function one([add, write], key, {title, x, y, marks}, fixed, box, letters, walk)
   const layer = ({rule, at, hollow, bar}) => at ? 3 : rule ? 2 : hollow && bar ? 1 : 0, names_of_rules = [];  // outlines lie on bars, words on both
   marks = [...fixed.behind || [], ...marks].toSorted((a, b) => layer(a) - layer(b));
   // the arrow keys walk along what has a note, row by row where there are rows, along each line, and from panel to panel
-  const row = walk.row, line_of = rows(marks.filter(mark => mark.note), fixed.y, y.ticks || fixed.y.ticks), told = [];
+  const row = walk.row, line_of = rows(marks.filter(mark => mark.note), fixed.y), told = [];
   marks.forEach((mark, i) => {
-    const line = mark.row ?? (mark.note ? line_of(mark) : 0), cell = mark.note ? {note: mark.note, cell: [row + line, told[line] ?? 0], class: 'lablib-cell'} : {};
+    const line = mark.note ? line_of(mark) : 0, cell = mark.note ? {note: mark.note, cell: [row + line, told[line] ?? 0], class: 'lablib-cell'} : {};
     if (mark.note) told[line] = (told[line] ?? 0) + 1;
     const pen = mark.rule ? (...words) => names_of_rules.push(words) : write;
     draw([add, pen], `${key}-${mark.key ?? i}`, mark, cell, across, up, box);
@@ -99,14 +99,16 @@ function one([add, write], key, {title, x, y, marks}, fixed, box, letters, walk)
   if (fixed.labels?.length) labels([add, write], key, named, across, up, box, letters);
 }
 
-// Return the row in which a mark stands: 0, unless some row has several marks.
-function rows(marks, {bare}, ticks = []) {
-  const middle = ({bar, dot}) => bar ? (bar[2] + bar[3]) / 2 : dot ? dot[1] : ticks[0][0];
-  const nearest = mark => ticks.reduce((best, [value], i) =>
-    Math.abs(value - middle(mark)) < Math.abs(ticks[best][0] - middle(mark)) ? i : best, 0);
-  if (!bare || marks.length <= ticks.length || !marks.every(({bar, dot}) => bar || dot)) return () => 0;
-  const used = [...new Set(marks.map(nearest))].sort((a, b) => a - b);
-  return mark => used.indexOf(nearest(mark));
+// Return the row of a mark, where the axis is one of rows, which gaps part: 0, unless some row has several marks.
+function rows(marks, {bare}) {
+  const ends = ({bar, dot}) => bar ? [bar[2], bar[3]] : [dot[1], dot[1]], tops = [];
+  if (!bare || !marks.every(({bar, dot}) => bar || dot)) return () => 0;
+  let low = Infinity;
+  for (const [from, to] of marks.map(ends).sort((a, b) => b[1] - a[1])) {
+    if (to < low) tops.push(to);
+    low = Math.min(low, from);
+  }
+  return mark => tops.length < marks.length ? tops.findLastIndex(top => top >= ends(mark)[1]) : 0;
 }
 
 // Say whether names below an axis have to stand upright: side by side they would cover each other, or stand under other bars.

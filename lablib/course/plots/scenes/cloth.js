@@ -1,6 +1,6 @@
 // What all carpets are woven of: one row a text, one cell a token of the target, one bracket a round.
 
-const INK = {kept: '#0072B2', refused: '#E69F00', own: '#FFFFFF', uncounted: '#CCCCCC', line: '#333333',
+const INK = {kept: '#0072B2', refused: '#E69F00', own: '#FFFFFF', none: '#FFFFFF', uncounted: '#CCCCCC', line: '#333333',
   faint: '#767676', grid: '#DDDDDD', yield: '#009E73', waste: '#D55E00'};
 
 const MONO = 'ui-monospace, SFMono-Regular, Menlo, Consolas, "DejaVu Sans Mono", monospace';  // each letter as wide
@@ -14,53 +14,70 @@ function pens(shapes) {
   return [add, write];
 }
 
-// Name the colours. Return how far down it goes: on a narrow page it takes several lines.
+// Name the colours. Return how far down it goes: on a narrow page it takes several lines. What is not shown keeps its room.
 function legend([add, write], entries, left, y, width) {
   let x = left;
-  const room_for = text => {
+  for (const [look, text, shown = true] of entries) {
     const wanted = 32 + 5.8 * text.length;
     if (x > left && x + wanted - 8 > width) [x, y] = [left, y + 17];
-    return wanted;
-  };
-  for (const [look, text] of entries) {
-    const wanted = room_for(text);
-    add(`l-${look}`, 'rect', {x, y: y - 11, width: 13, height: 13, rx: 2, fill: INK[look], stroke: INK.faint});
-    write(`L-${look}`, x + 18, y, text);
+    if (shown) {
+      add(`l-${look}`, 'rect', {x, y: y - 11, width: 13, height: 13, rx: 2, fill: INK[look], stroke: INK.faint, ...dashes(look)});
+      write(`L-${look}`, x + 18, y, text);
+    }
     x += wanted;
   }
-  const vain = 'line above: drafted in vain, never judged';
-  room_for(vain);
-  add('l-waste', 'path', {d: `M${x} ${y - 5}h16`, stroke: INK.waste, 'stroke-width': 2});
-  write('L-waste', x + 21, y, vain);
   return y;
 }
 
-// Return how wide a cell is at least: a letter has room, and where tokens are words so has “…”; on a phone a finger, too.
-const least = (names, slim) => names.some(name => name.replace('␣', '').length > 1) ? (slim ? 17 : 15) : slim ? 12 : 8;
+const dashes = look => look === 'none' ? {'stroke-dasharray': '2 2'} : {};  // it is as white as a bonus
 
-// Draw a text. cells: [{what, share, name, note}], rounds: [[start, tokens, drafted]], mean: tokens a
-// round, drawn as a dot beside it with its note; columns: of each of a text's lines; place: of a number beside them.
-function row([add, write], number, {cells, rounds, mean, note}, {wide, high, left, y: top, columns, lines, place, right}) {
-  // the pieces of from ... to: of each line its top, and where they begin and end
-  const pieces = (from, to) => Array.from({length: lines}, (_, i) => [top + i * high, Math.max(from - i * columns, 0),
-    Math.min(to - i * columns, columns)]).filter(([, begin, end]) => begin < end);
+// Return how wide a cell is at least: a letter has room, and where tokens are words so has “…”; on a phone a finger, too.
+const least = (names, slim) => names.some(name => bare(name).length > 1) ? 17 : slim ? 12 : 8;
+
+const LETTER = 6.7, bare = name => name.replace(/^␣(?=.)/, '');
+
+// Return the width of a cell that holds a whole word; where one is wider than others, letters need some air.
+function fit(name, wide) {
+  const word = LETTER * bare(name).length;
+  return word + 2 > wide ? word + 6 : wide;
+}
+
+// Return where cells of these widths stand: line, left edge and width; for the last ones there may be no room.
+function spots(widths, across, lines) {
+  const found = [];
+  let line = 0, x = 0;
+  for (const wide of widths) {
+    if (x + wide > across) [line, x] = [line + 1, 0];
+    if (line === lines) break;
+    found.push([line, x, wide]);
+    x += wide;
+  }
+  return found;
+}
+
+// Draw a text. cells: [{what, share, name, note}], rounds: [[start, tokens, drafts in vain]], mean: tokens a
+// round, drawn as a dot beside it with its note; at: the cells' spots; lines: of a text; place: of a number beside them.
+function row([add, write], number, {cells, rounds, mean, note}, {at, high, left, y: top, lines, place, right}) {
   cells.forEach(({what, share, name, note}, column) => {
-    const [[y, at]] = pieces(column, column + 1), x = left + at * wide, strength = what === 'kept' ? 0.25 + 0.75 * share : 1;
-    add(`t${number}.${column}`, 'rect', {x: x + 1, y: y + 3, width: wide - 2, height: high - 9, rx: 2,
-      fill: INK[what], 'fill-opacity': strength, stroke: what === 'kept' ? 'none' : INK.faint,
-      'stroke-width': 0.8, cell: [number, column], class: 'lablib-cell', note});
-    const letters = name.replace(/^␣(?=.)/, ''), most = Math.floor(wide / 7.2);
+    const [line, from, wide] = at[column], x = left + from, low = top + (line + 1) * high;
+    const strength = what === 'kept' ? 0.25 + 0.75 * share : 1;
+    add(`t${number}.${column}`, 'rect', {x: x + 1, y: low - 18, width: wide - 2, height: 12, rx: 2, fill: INK[what],
+      'fill-opacity': strength, stroke: what === 'kept' ? 'none' : INK.faint, 'stroke-width': 0.8, ...dashes(what),
+      cell: [number, column], class: 'lablib-cell', note});
+    const letters = bare(name), most = Math.floor((wide - 2) / LETTER);
     const shown = letters.length <= most ? letters : `${letters.slice(0, most - 1)}…`;
-    if (most > 1 || shown === letters) write(`w${number}.${column}`, x + wide / 2, y + high - 9, shown, {'text-anchor': 'middle',
-      'font-family': MONO, fill: strength > 0.62 && what === 'kept' ? '#FFFFFF' : '#111111', 'pointer-events': 'none'});
+    const fill = strength > 0.62 && what === 'kept' ? '#FFFFFF' : what === 'none' ? '#595959' : '#111111';
+    if (most > 1 || shown === letters) write(`w${number}.${column}`, x + wide / 2, low - 8, shown,
+      {'text-anchor': 'middle', 'font-family': MONO, fill, 'pointer-events': 'none'});
   });
-  rounds.forEach(([start, tokens, drafted], i) => {
-    if (start >= cells.length) return;
-    const end = Math.min(start + tokens, cells.length), own = pieces(start, end), vain = pieces(end, start + drafted);
-    const [[first, begin]] = own, line = ([y, from, to]) => `M${left + from * wide + 2} ${y}H${left + to * wide - 2}`;
-    add(`b${number}.${i}`, 'path', {fill: 'none', stroke: INK.line, d: `M${left + begin * wide + 2} ${first + high - 5.5}v2`
-      + own.map(([y, ...ends]) => line([y + high - 3.5, ...ends])).join('') + 'v-2'});
-    if (vain.length) add(`d${number}.${i}`, 'path', {d: vain.map(([y, ...ends]) => line([y + 1, ...ends])).join(''), fill: 'none', stroke: INK.waste, 'stroke-width': 2});
+  rounds.forEach(([start, tokens, vain], i) => {
+    const own = at.slice(start, start + tokens), [last, x, wide] = own.at(-1);
+    const parts = [...new Set(own.map(([line]) => line))].map(line => own.filter(each => each[0] === line));
+    const bracket = parts.map(part => `M${left + part[0][1] + 2} ${top + (part[0][0] + 1) * high - 3.5}${part === parts[0] ? 'm0 -2v2' : ''}`
+      + `H${left + part.at(-1)[1] + part.at(-1)[2] - 2}`).join('');
+    add(`b${number}.${i}`, 'path', {fill: 'none', stroke: INK.line, d: `${bracket}v-2`});
+    // where it was cut: a tick for each draft behind the refused one
+    if (vain && own.length === tokens) add(`d${number}.${i}`, 'path', ticks(vain, left + x + 1, top + (last + 1) * high - 18.8, wide - 2));
   });
   const middle = top + (lines * high) / 2 - 2;
   add(`Y${number}`, 'path', {d: `M${place(1)} ${middle}H${place(mean || 1)}`, stroke: INK.yield, 'stroke-width': 2});
@@ -68,15 +85,28 @@ function row([add, write], number, {cells, rounds, mean, note}, {wide, high, lef
   write(`m${number}`, right, middle + 4, mean ? mean.toFixed(1) : '–', {'text-anchor': 'end'});
 }
 
+// Return how many ticks rows of these texts have: where a round's end has no room it has none.
+const waste = texts => texts.reduce((sum, {cells, rounds}) =>
+  sum + rounds.reduce((own, [start, tokens, vain]) => own + (start + tokens <= cells.length ? vain : 0), 0), 0);
+
+// Return the look of so many ticks, as far apart as there is room for.
+function ticks(count, x, y, room) {
+  const step = Math.min(4, room / count);
+  const d = Array.from({length: count}, (_, i) => `M${x + step * (i + 0.5)} ${y}v-4.7`).join('');
+  return {d, fill: 'none', stroke: INK.waste, 'stroke-width': 0.5 * step};
+}
+
 // Draw what stands behind the dots of all rows: one token a round, which is plain decoding, and the mean of all.
-// more: for how many tokens of the longest text there was no room. what: the dots' name.
-function lines([add, write], {place, most, top, bottom, mean, right, end, more, what = 'tokens a round'}) {
+// more: for how many tokens of the longest text there was no room; vain: ticks; what: the dots' name.
+function lines([add, write], {left, place, most, top, bottom, mean, right, end, more, vain, what = 'tokens a round'}) {
   for (const value of [1, (most + 2) / 2, most + 1]) {
     add(`one${value}`, 'path', {d: `M${place(value)} ${top}V${bottom}`, stroke: value === 1 ? INK.faint : INK.grid});
     write(`one${value}t`, place(value), bottom + 12, String(value), {'text-anchor': 'middle', fill: INK.faint});
   }
   add('mean', 'path', {d: `M${place(mean)} ${top}V${bottom}`, stroke: INK.line, 'stroke-dasharray': '3 3'});
-  if (more > 0) write('more', end, bottom + 12, `… ${more} more`, {'text-anchor': 'end', fill: INK.faint});
+  add('l-waste', 'path', ticks(1, left, bottom + 11, 4));
+  write('L-waste', left + 8, bottom + 12, `${end - left > 235 ? 'a draft in vain, ' : ''}unjudged: ${vain}`);
+  if (more > 0) write('more', end, bottom + 12, `… ${more} tokens`, {'text-anchor': 'end', fill: INK.faint});
   write('side', right, bottom + 25, `${what} (1: plain, dashed: mean)`, {'text-anchor': 'end', fill: INK.faint});
 }
 
@@ -109,4 +139,4 @@ function beside(wanted, left, right) {
 // Return where a number of tokens a round stands, from 1 to most + 1; numbers have room at the right.
 const placing = (side, right, most) => tokens => side + (right - 34 - side) * (tokens - 1) / most;
 
-const cloth = {INK, MONO, HALO, pens, legend, row, lines, placing, wrapped, beside, least};
+const cloth = {INK, MONO, HALO, pens, legend, row, lines, placing, wrapped, beside, least, fit, spots, waste};

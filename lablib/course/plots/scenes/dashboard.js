@@ -10,20 +10,19 @@
 //   others: {drafter: [α]} of rejection}
 
 const INK = {...cloth.INK, p: '#0072B2', q: '#B84F00'};
-const LOOKS = [['kept', 'kept (stronger: p and q agree)'], ['refused', 'refused, corrected'],
-  ['own', "bonus, or nothing drafted"]];
+const LOOKS = [['kept', 'kept (stronger: p and q agree)'], ['refused', 'refused, corrected'], ['own', 'bonus']];
 const RULES = {match: '#0072B2', coupled: '#A0437A', rejection: '#333333', block: '#B84F00'};
 const TALL = 112;  // of a panel's axes
 
 function dashboard(constants, data, room, chosen) {
   const width = Math.max(250, Math.min(room, 850)), narrow = room < 830, slim = room < 560;
-  const left = 4, high = 21, beside = narrow ? 90 : 124, rows = data.tokens.length;
+  const left = 4, high = 23, beside = slim ? 78 : narrow ? 90 : 124, rows = data.tokens.length, right = width - 2;
   const across = width - left - beside - 12, longest = constants.longest[data.task];
-  const names = data.tokens.flat().map(id => constants.words[id]);
+  const names = data.tokens.map(ids => ids.map(id => constants.words[id]));
   const lines = slim ? 2 : 1, tall = lines * high + 5 * (lines - 1), most = Math.ceil(longest / lines);
-  const wide = Math.max(cloth.least(names, slim), Math.min(44 * lines, Math.floor(across / most)));
-  const columns = Math.min(most, Math.floor(across / wide)), shown = columns * lines;
-  const end = left + wide * columns, right = width - 2;
+  const wide = Math.max(cloth.least(names.flat(), slim), Math.min(44 * lines, Math.floor(across / most)));
+  const at = names.map(words => cloth.spots(words.map(word => cloth.fit(word, wide)), across, lines));
+  const texts = names.map((_, number) => woven(constants, data, number, at[number].length));
   const place = cloth.placing(left + across + 16, right, constants.most);
   const shapes = [], pens = cloth.pens(shapes), [, write] = pens;
 
@@ -31,19 +30,19 @@ function dashboard(constants, data, room, chosen) {
   // The brackets are one toss; this, and the dots, what all tosses come to.
   write('title', left, 14, `${data.task}, ${hot}: ${mean.toFixed(2)} tokens a round${slim ? '' : ' expected'}`,
     {'font-size': slim ? 12 : 15, 'font-weight': 600});
-  const top = cloth.legend(pens, LOOKS, left, 33, width) + 6, bottom = top + rows * tall;
-  const texts = data.tokens.map((_, number) => woven(constants, data, number, shown));
-  const more = Math.max(...data.tokens.map(ids => ids.length)) - shown;
-  cloth.lines(pens, {place, most: constants.most, top, bottom, mean, right, end, more, what: 'expected tokens a round'});
-  texts.forEach((text, number) => cloth.row(pens, number, text,
-    {wide, high, left, y: top + number * tall, columns, lines, place, right}));
+  const none = texts.some(({cells}) => cells.some(({what}) => what === 'none'));
+  const top = cloth.legend(pens, [...LOOKS, ['none', 'nothing drafted', none]], left, 33, width) + 6, bottom = top + rows * tall;
+  const more = Math.max(...names.map((words, number) => words.length - at[number].length)), vain = cloth.waste(texts);
+  cloth.lines(pens, {left, place, most: constants.most, top, bottom, mean, right, end: left + across, more, vain,
+    what: 'expected tokens a round'});
+  texts.forEach((text, number) => cloth.row(pens, number, text, {at: at[number], high, left, y: top + number * tall, lines, place, right}));
 
-  const at = picked(data, texts, chosen), below = bottom + 44, step = TALL + 62, low = below + slim * step;
+  const one = picked(data, texts, chosen), below = bottom + 44, step = TALL + 62, low = below + slim * step;
   const third = slim ? left + 140 : left + 290 + 0.18 * width;
-  a_token(pens, constants, data, [left, below, slim ? Math.min(width - 10, 330) : 248], at);
+  a_token(pens, constants, data, [left, below, slim ? Math.min(width - 10, 330) : 248], one);
   a_round(pens, constants, data, [slim ? left : left + 264, low, slim ? 122 : 0.18 * width]);
   temperatures(pens, constants, data, [third, low, right - third], slim);
-  return {width, height: low + step, shapes, told: at.slice(0, 2)};
+  return {width, height: low + step + (slim ? 15 : 0), shapes, told: one.slice(0, 2)};
 }
 
 // Return what became of a text's tokens in this toss, and its rounds; no more tokens than there is room for.
@@ -51,14 +50,15 @@ function woven({words, coins}, data, number, most) {
   const ids = data.tokens[number], cells = [], rounds = [];
   let start = 0;
   data.rounds[number].forEach(([drafted, kept], round) => {
-    rounds.push([start, kept + 1, drafted]);
+    rounds.push([start, kept + 1, Math.max(0, drafted - kept - 1)]);
     for (let i = 0; i <= kept && start + i < ids.length; i++) {
-      const place = start + i, what = i < kept ? 'kept' : kept < drafted ? 'refused' : 'own';
+      const place = start + i, what = i < kept ? 'kept' : kept < drafted ? 'refused' : drafted ? 'own' : 'none';
       const share = data.overlaps[number][place] / 100, chance = data.chances[number][round][i];
       const where = `Text ${number + 1}, token ${place + 1}, “${words[ids[place]]}”`;
-      const fate = what === 'own' ? (drafted ? 'the bonus' : 'nothing was drafted here') + `, the target's own`
+      const behind = drafted - kept > 1 ? `; ${drafted - kept - 1} behind it in vain` : '';
+      const fate = !drafted ? `nothing was drafted here, the target's own` : i === drafted ? `the bonus, the target's own`
         : `draft ${i + 1} of round ${round + 1}: its chance to be a kept one is ${share_of(chance)}, and the coin fell on `
-          + `${share_of(coins[number][place])}: ${what === 'kept' ? 'kept' : 'refused, and the target wrote its own'}`;
+          + `${share_of(coins[number][place])}: ${what === 'kept' ? 'kept' : `refused, and the target wrote its own${behind}`}`;
       cells.push({what, share, name: words[ids[place]], chance, coin: coins[number][place],
         note: `${where}: ${fate}. Σ min(p, q) = ${share.toFixed(2)}.`});
     }
@@ -98,7 +98,7 @@ function a_token([add, write], {words}, data, [x, y, width], [row, column, cells
   });
   const low = y + 101;
   write('coin', from - 5, low + 4, 'coin', {'text-anchor': 'end'});
-  const judged = what !== 'own';
+  const judged = what === 'kept' || what === 'refused';
   add('coin-all', 'rect', {x: from, y: low - 5, width: scale, height: 9, fill: '#FFFFFF', stroke: INK.faint});
   add('coin-kept', 'rect', {x: from, y: low - 5, width: judged ? scale * chance / 100 : 0, height: 9, fill: INK.kept, 'fill-opacity': 0.6});
   add('coin-at', 'path', {d: `M${from + scale * coin / 100} ${low - 9}v17`, stroke: '#111111', 'stroke-width': judged ? 2.5 : 0});
@@ -110,7 +110,7 @@ function a_token([add, write], {words}, data, [x, y, width], [row, column, cells
 // How many drafts a whole round keeps.
 function a_round(pens, {most}, data, [x, y, width]) {
   const [add, write] = pens, from = x + 22, step = (width - 22) / (most + 1);
-  const at = frame(pens, 'round', 'drafts kept a round', [from, y, width - 22], ['0', '1']);
+  const at = frame(pens, 'round', 'share of rounds', [from, y, width - 22], ['0', '1']);
   for (let i = 0; i <= most; i++) write(`rx${i}`, from + step * (i + 0.5), y + 12 + TALL + 14, String(i), {'text-anchor': 'middle', fill: INK.faint});
   data.shares.forEach((share, i) => add(`r${i}`, 'rect', {x: from + step * i + 1.5, y: at(share), width: step - 3,
     height: at(0) - at(share), fill: '#56B4E9', note: `${(100 * share).toFixed(1)} % of whole rounds keep ${i} drafts; `
@@ -119,7 +119,8 @@ function a_round(pens, {most}, data, [x, y, width]) {
     const cx = from + step * (i + 0.5), cy = at(share);
     add(`c${i}`, 'path', {d: `M${cx} ${cy - 4.5}l4.5 4.5l-4.5 4.5l-4.5 -4.5z`, fill: INK.q, stroke: '#FFFFFF', 'pointer-events': 'none'});
   });
-  write('round-key', from, y + 12 + TALL + 29, '◆ coins of one α', {fill: INK.q});
+  write('round-name', from + (width - 22) / 2, y + 12 + TALL + 29, 'drafts kept', {'text-anchor': 'middle', fill: INK.faint});
+  write('round-key', from, y + 12 + TALL + 44, '◆ coins of one α', {fill: INK.q});
 }
 
 // Draw axes from 0 to 1 over a height of TALL; return where a value lies.
@@ -172,7 +173,7 @@ function temperatures(pens, {grid, rules, engine}, data, [x, y, room], slim) {
     write(`hn${name}`, from + width + 11, place, name, {fill, 'font-weight': name === data.rule ? 700 : 400});
   }
   const bands = counted ? 'bands: the engine, 95 %' : `γ = ${engine} has the engine's bands`;
-  write('bands', x + room, bottom + 44, bands + (drawn.length ? "; grey: others' rejection" : ''), {fill: INK.faint, 'text-anchor': 'end'});
+  write('bands', x + room, bottom + (slim ? 59 : 44), bands + (drawn.length ? "; grey: others' rejection" : ''), {fill: INK.faint, 'text-anchor': 'end'});
 }
 
 function said(rule, hot, alpha, counted) {
