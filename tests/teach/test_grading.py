@@ -402,6 +402,32 @@ def write_greedily(next_scores, prompt, max_tokens, stop):
     assert (found.outcome, found.message) == ("✓", "")
 
 
+@pytest.mark.parametrize(
+    ("line", "outcome"),
+    [
+        ("scores *= -1; token = int(np.argmin(scores))", "✗"),
+        ("token = int(np.argmax(scores)); scores[token] = -1000", "✗"),
+        ("token = int(np.argmax(scores)); scores.sort()", "✗"),
+        ("scores -= scores.max(); token = int(np.argmax(scores))", "✓"),
+        ("token = int(np.argmax(scores))", "✓"),
+    ],
+)
+def test_who_writes_into_what_a_lent_function_returned_spoils_it(line: str, outcome: str):
+    """It was a copy here, and wrong answers were right."""
+    source = f"""
+import numpy as np
+def write_greedily(next_scores, prompt, max_tokens, stop):
+    written = []
+    while len(written) < max_tokens and stop not in written:
+        scores = next_scores(prompt + written)
+        {line}
+        written.append(token)
+    return written
+"""
+    found = judge_submission(Submission([(0, source)], ["01.4"]), Limits())["01.4"]
+    assert found.outcome == outcome
+
+
 def test_nothing_that_is_read_or_written_is_shown(monkeypatch, tmp_path):
     """Where it lay among Python's packages the roster, the journal and others' pages were read."""
     limits = []

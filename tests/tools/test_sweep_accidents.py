@@ -157,7 +157,7 @@ fcntl.flock = flock
         until(out)
         second = [sys.executable, "-c", unlocked, str(out)]
         done = subprocess.run(second, capture_output=True, text=True)
-        assert f"{out} is being written by process {first.pid}: " in done.stderr
+        assert f"{out} is being written by process {first.pid}, as " in done.stderr
         assert first.poll() is None
     finally:
         first.kill()

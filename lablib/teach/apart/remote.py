@@ -352,12 +352,15 @@ class Function:
     def _serve(self, lent: list[Any]) -> dict[str, Any]:
         """Answer what the function asks of what was lent to it; return its reply."""
         self._raised: list[BaseException] = []
+        self._returned: Any = None
         while True:
             try:
                 reply = self._process.receive(self._until - time.monotonic() + GRACE)
             except TimeUp:
                 self.gone = Gone("it does not answer")
                 raise
+            if "spoilt" in reply:
+                codec.restore(self._returned, codec.unpack(reply["spoilt"]))
             if "ask" not in reply:
                 return reply
             self._process.send(self._obey(reply, lent))
@@ -368,7 +371,8 @@ class Function:
             thing = lent[request["ask"]]
             args, kwargs = codec.unpack(request["args"], borrow)
             if "method" not in request:
-                return {"value": codec.pack(thing(*args, **kwargs))}
+                self._returned = thing(*args, **kwargs)
+                return {"value": codec.pack(self._returned)}
             name = words(request["method"])
             if name not in _methods(thing):
                 raise codec.Garbled(f"no method {name}")

@@ -120,6 +120,7 @@ class Servant:
         _offer_loop(self.loop.get_loop())
         self.checked: list[Any] = []  # what a check has had judged
         self.has_object = False  # whether an object of the judge's was lent for the present call
+        self.returned: tuple[Any, Any] | None = None  # by one of its functions, and what was told
         self.unbound: dict[str, str] = {}  # by name, what kept a statement from binding it
         module = types.ModuleType("__main__")
         sys.modules["__main__"] = module
@@ -256,7 +257,7 @@ class Servant:
                 continue
             called = True
             vars(builtins).update(BUILTINS)
-            self.has_object = False
+            self.has_object, self.returned = False, None
             given, named = codec.unpack(request["call"], self._borrow)
             before = codec.dumps(codec.pack([given, named], _lend))
             reply = self._answer(function, given, named, request)
@@ -265,7 +266,7 @@ class Servant:
                 # A copy of an object that was lent has left its own state in the judge's.
                 if self.has_object or codec.dumps(after) != before:
                     reply["after"] = after
-                self.line.send(reply)
+                self.line.send(reply | self._spoilt())
             except ValueError as error:  # too large
                 self.line.send({"accident": ["ValueError", str(error), "", False]})
         return called
@@ -303,11 +304,21 @@ class Servant:
         vars(thing).update(codec.unpack(attributes, self._borrow))
         return thing
 
+    def _spoilt(self) -> dict[str, Any]:
+        """Return what became of what a function of the judge's returned last, if it was changed.
+
+        In a notebook it may be a part of what that function goes on with.
+        """
+        if self.returned is None or _is_still(*self.returned):
+            return {}
+        return {"spoilt": codec.pack(self.returned[0])}
+
     def ask(self, request: dict[str, Any]) -> Any:
         """Send the judge a request in the middle of a call and return its reply."""
         with self.turn:
-            self.line.send(request)
+            self.line.send(request | self._spoilt())
             reply = self.line.receive()
+            self.returned = None
         if "raises" in reply:
             name, text, number = reply["raises"]
             kind = BUILTINS.get(name)
@@ -324,8 +335,12 @@ class _Borrowed:
         self._servant, self._number = servant, number
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        packed = codec.pack([args, kwargs], _lend)
-        return codec.unpack(self._servant.ask({"ask": self._number, "args": packed})["value"])
+        servant, packed = self._servant, codec.pack([args, kwargs], _lend)
+        with servant.turn:
+            told = servant.ask({"ask": self._number, "args": packed})["value"]
+            value = codec.unpack(told)
+            servant.returned = value, told
+        return value
 
 
 class _Object:

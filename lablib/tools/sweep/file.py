@@ -338,7 +338,10 @@ def _locked(path: Path) -> BaseFileLock:
     try:
         lock.acquire()
     except Timeout:
-        raise _is_written(path, place.read_text(encoding="utf-8").strip()) from None
+        holder = place.read_text(encoding="utf-8").strip() or "another process"
+        raise BadValue(
+            f"out {path} is being written by {holder}: wait until it ends, or end it"
+        ) from None
     except OSError as error:
         if error.errno not in _NO_LOCKS:
             raise
@@ -361,13 +364,12 @@ def _marked(path: Path) -> BaseFileLock:
     try:
         mark.acquire()
     except Timeout:
-        raise _is_written(path, f"process {mark.pid}") from None
+        held = f"process {mark.pid}, as {mark.lock_file} says"
+        raise BadValue(
+            f"out {path} is being written by {held}: wait until it ends, or end it; if it was "
+            "killed on another machine, delete that file"
+        ) from None
     return mark
-
-
-def _is_written(path: Path, holder: str) -> BadValue:
-    holder = holder or "another process"
-    return BadValue(f"out {path} is being written by {holder}: wait until it ends, or end it")
 
 
 def _unlock(lock: BaseFileLock) -> None:
