@@ -36,6 +36,7 @@ STARTS = 12  # of its process, at most
 STATEMENTS = 5  # rations of processor time that all statements may use in one process
 RATIONS = 15  # that they may use in all processes
 CELLS = "its cells"  # what is at work when no exercise is judged
+_MAKES = r"^(?:(?:async )?def |class ){0}\b|^{0} *(?::[^=]*)?=(?!=)"  # a name
 OFFERS = 5  # of one exercise, at most: each costs time
 
 
@@ -102,7 +103,7 @@ def understood(cells: list[dict[str, Any]], name: str) -> Submission:
         raise ValueError("it has no exercise of this course: neither a check nor a function of one")
     owners = {}
     for number, source in code:
-        defined = [e.id for e in listed if re.search(rf"^def {e.name}\b", source, re.MULTILINE)]
+        defined = [e.id for e in listed if re.search(_MAKES.format(e.name), source, re.MULTILINE)]
         marked = [e.id for e in listed if e.id == marks.get(number)]  # no other course's
         if defined or marked:
             owners[number] = [*marked, *defined][-1]
@@ -215,9 +216,12 @@ class _Sitting:
             self.give_up(text)
 
     def _is_open(self) -> bool:
-        """Return whether an answer was judged, is not right, and may be judged again."""
+        """Return whether an answer is not right, or not made yet, and may be judged again."""
+        source = _joined(self.work.cells)
         return any(
-            found.outcome in "✗!" for id_, found in self.found.items() if id_ not in self.closed
+            self.found[id_].outcome in "✗!" if id_ in self.found else find(id_).name in source
+            for id_ in self.work.exercises
+            if id_ not in self.closed
         )
 
     def finding(self, exercise: str) -> Finding:

@@ -398,6 +398,40 @@ def write_greedily(next_scores, prompt, max_tokens, stop):
         written.append(int(np.argmax(found[0])))
     return written
 """
+    found = judge_submission(Submission([(0, source)], ["01.4"]), Limits(cpu=5.0))["01.4"]
+    assert (found.outcome, found.message) == ("✓", "")
+
+
+@pytest.mark.parametrize(
+    "last",
+    [
+        "best_token = SOLVERS['fast']", "best_token = SOLVERS['fast'] if SOLVERS else None",
+        "if SOLVERS:\n    def best_token(p):\n        return SOLVERS['fast'](p)",
+        "best_token: object = next(iter(SOLVERS.values()))",
+    ],
+)  # fmt: skip
+def test_a_function_that_the_first_try_could_not_make_is_made_in_the_second(last: str):
+    cells = [
+        "import numpy as np\nSOLVERS = {}\ndef add(name, f):\n    SOLVERS[name] = f\n    return f",
+        "fast = add('fast', lambda p: int(np.argmax(p)))", last,
+    ]  # fmt: skip
+    found = judge_submission(Submission([*enumerate(cells)], ["00.1"]), Limits())["00.1"]
+    assert (found.outcome, found.message) == ("✓", "")
+    wrong = [cells[0], "raise RuntimeError('not yet')", last]
+    found = judge_submission(Submission([*enumerate(wrong)], ["00.1"]), Limits())["00.1"]
+    assert found.outcome in "!○"
+
+
+def test_a_copy_of_what_was_lent_is_itself():
+    source = """
+import copy, numpy as np
+def write_greedily(next_scores, prompt, max_tokens, stop):
+    state = copy.deepcopy({"model": next_scores, "written": []})
+    while len(state["written"]) < max_tokens and stop not in state["written"]:
+        scores = state["model"](prompt + state["written"])
+        state["written"].append(int(np.argmax(scores)))
+    return state["written"]
+"""
     found = judge_submission(Submission([(0, source)], ["01.4"]), Limits())["01.4"]
     assert (found.outcome, found.message) == ("✓", "")
 

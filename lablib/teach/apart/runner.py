@@ -329,10 +329,13 @@ class Servant:
 
 
 class _Borrowed:
-    """A function of the judge's."""
+    """A function of the judge's; a copy of it is itself, as of any function."""
 
     def __init__(self, servant: Servant, number: int) -> None:
         self._servant, self._number = servant, number
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "_Borrowed":
+        return self
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         servant, packed = self._servant, codec.pack([args, kwargs], _lend)
