@@ -22,7 +22,7 @@ _CANVAS = re.compile(r"(.+?)_(\d+)_\d+_")  # a name, and the student's number
 
 Parts = tuple[str, ...]  # of a path, the last one without its end
 Known = defaultdict[str, set[str]]  # whose each name is, in small letters
-Beginnings = frozenset[str]  # what may stand before a name, in small letters
+Beginnings = tuple[str, ...]  # what may stand before an account, in small letters
 
 
 class Names:
@@ -55,8 +55,8 @@ class Names:
             known.pop("", None)
         self.named = lru_cache(None)(self._named)
 
-    def _named(self, part: str, beginnings: Beginnings = frozenset()) -> set[str]:
-        """Return whom a part of a path names, perhaps behind what may stand before names there."""
+    def _named(self, part: str, beginnings: Beginnings = ()) -> set[str]:
+        """Return whom a part of a path names, perhaps behind the first of what may stand there."""
         part = shown(part).lower()
         person, front, number = _exported(part)
         if person in self._folders:
@@ -70,9 +70,9 @@ class Names:
             who |= numbered or {each for each in called if not self._numbers[each]}
         if number:  # Participant 123, in what is marked blindly
             who |= _whose(self._in_moodle, (front, f"{front} {number}")) or {STRANGER}
-        behind = {part.removeprefix(each) for each in beginnings if part.startswith(each)}
-        if behind:
-            who |= _whose(self.accounts, behind) or {STRANGER}
+        begins = next(filter(part.startswith, beginnings), "")
+        if begins:
+            who |= self.accounts.get(part.removeprefix(begins), {STRANGER})
         return who
 
     def numbered(self, part: str) -> tuple[str, str]:
@@ -88,7 +88,8 @@ class Names:
 def beginnings_of(paths: Iterable[Parts], names: Names) -> dict[Parts, Beginnings]:
     """Return behind what more folders beside each other are accounts than are called by a name.
 
-    Of one account alone it is none. They lie no deeper than a teacher's.
+    Of one account alone it is none. What is before most of them is the first. They lie no deeper
+    than a teacher's.
     """
     folders = {parts[:end] for parts in paths for end in range(1, min(DEEP + 1, len(parts)))}
     called = Counter[Parts]()
@@ -98,10 +99,10 @@ def beginnings_of(paths: Iterable[Parts], names: Names) -> dict[Parts, Beginning
         called[outer] += name in names.known
         ends = [cut.end() for cut in re.finditer("-", name)]
         behind.update((outer, name[:end]) for end in ends if name[end:] in names.accounts)
-    found = defaultdict[Parts, Beginnings](frozenset)
-    for (outer, beginning), accounts in behind.items():
-        if accounts > max(1, called[outer]):
-            found[outer] |= {beginning}
+    found = defaultdict[Parts, Beginnings](tuple)
+    for outer, beginning in sorted(behind, key=lambda each: (-behind[each], each)):
+        if behind[outer, beginning] > max(1, called[outer]):
+            found[outer] += (beginning,)
     return found
 
 
@@ -170,7 +171,7 @@ def _as_moodle_writes(name: str) -> str:
 
 def _as_canvas_writes(name: str) -> Iterator[str]:
     """Yield a name as one word, from each of its words on: *Ada Ng* is ``ngada``, too."""
-    words = name.split()
+    words = re.sub(f"{UNSEEN}.*?{UNSEEN}", " ", name).split()  # Japan's blank, a joiner
     for at in range(len(words)):
         yield _letters("".join(words[at:] + words[:at]))
 

@@ -9,7 +9,7 @@
    in one word, from any of its words on (``adang``, ``ngada``), and whose number a column ``ID``
    has, theirs is behind it. Of GitHub Classroom a ``github_username`` is all that is behind
    ``lab0-``, with which two such folders beside each other begin, and more than are called by a
-   whole name.
+   whole name; of several such beginnings that of most.
 3. The outermost part that names somebody tells. Whoever else is named there, or further in, makes
    it a doubt; and so does, of a folder that is called like a student, who is named elsewhere in it.
    A doubt is in nobody's row. In such a form, Moodle's or ``lab0-``, a stranger is named, too.
@@ -100,7 +100,7 @@ class Owners:
     def _find(self, parts: Parts) -> tuple[int, set[str], dict[str, Parts]]:
         """Return which part tells, whom it names, and who else is named further in, and where."""
         named = [
-            self._names.named(part, self._beginnings.get(parts[: min(depth, DEEP)], frozenset()))
+            self._names.named(part, self._beginnings.get(parts[: min(depth, DEEP)], ()))
             for depth, part in enumerate(parts[:-1])
         ]
         named.append(self._names.named(parts[-1]))

@@ -486,6 +486,10 @@ def test_who_is_called_as_a_folder_of_who_is_not_linked_yet_has_it_not_in_silenc
     assert whose(in_classroom(*told.values()), *told) == told
     told["lab0-max-12/x.py"] = "lab0-max-12"  # and not linked max-12 is no lesson of max's
     assert whose(in_classroom("ada", "max"), *told) == told
+    told = {f"lab0-{name}/x.py": name for name in ("ada", "lee", "kim", "a-lee", "a-kim")}
+    assert whose(in_classroom(*told.values()), *told) == told
+    told |= {f"lab0-a-{name}/x.py": f"lab0-a-{name}" for name in ("lee", "kim")}
+    assert whose(in_classroom("ada", "lee", "kim"), *told) == told
 
 
 def test_a_file_is_called_as_a_folder_beside_it_and_has_nothing_in_it():
@@ -586,6 +590,10 @@ def test_canvas_writes_the_letters_of_a_name_in_order():
     told |= {"liyuan_2_66_x.py": "Li Yuan", "schmidtleon_7_66_x.py": "Leon Schmidt"}
     told |= {"रमा_6_66_x.py": "रमा"}
     assert whose([*names, "Li Yuan", "Leon Schmidt", "रमा"], *told) == told
+    unseen = [printable(name) for name in ("山田\u3000太郎", "Ng,\xa0Ada", "رضایی, علی\u200cرضا")]
+    fronts = "山田太郎", "ngada", "رضاییعلیرضا"
+    told = {f"{front}_101_9_x.py": name for front, name in zip(fronts, unseen, strict=True)}
+    assert whose(unseen, *told) == told
 
 
 LARGE = {
