@@ -86,22 +86,21 @@ class Names:
 
 
 def beginnings_of(paths: Iterable[Parts], names: Names) -> dict[Parts, Beginnings]:
-    """Return behind what more folders beside each other are accounts than are called by a name.
+    """Return what stands before two accounts, or more, in how folders beside each other are called.
 
-    Of one account alone it is none. What is before most of them is the first. They lie no deeper
-    than a teacher's.
+    What stands before most is first; it is nothing where more are called by whole names. They lie
+    no deeper than a teacher's.
     """
     folders = {parts[:end] for parts in paths for end in range(1, min(DEEP + 1, len(parts)))}
-    called = Counter[Parts]()
     behind = Counter[tuple[Parts, str]]()
     for folder in folders:
-        outer, name = folder[:-1], shown(folder[-1]).lower()
-        called[outer] += name in names.known
-        ends = [cut.end() for cut in re.finditer("-", name)]
-        behind.update((outer, name[:end]) for end in ends if name[end:] in names.accounts)
+        name = shown(folder[-1]).lower()
+        for end in (0, *(cut.end() for cut in re.finditer("-", name))):
+            if name[end:] in (names.accounts if end else names.known):
+                behind[folder[:-1], name[:end]] += 1
     found = defaultdict[Parts, Beginnings](tuple)
     for outer, beginning in sorted(behind, key=lambda each: (-behind[each], each)):
-        if behind[outer, beginning] > max(1, called[outer]):
+        if behind[outer, beginning] > 1:
             found[outer] += (beginning,)
     return found
 
