@@ -57,32 +57,36 @@ class Names:
 
     def _named(self, part: str, beginnings: Beginnings = ()) -> set[str]:
         """Return whom a part of a path names, perhaps behind the first of what may stand there."""
+        name = shown(part).lower()
+        person, _, number = _exported(name)
+        if person in self._folders:
+            return self._folders[person] | self.known.get(name, set())
+        who = _whose(self.known, bare(name))
+        who |= {*self.numbered(part)} or ({STRANGER} if number else set())
+        begins = next(filter(name.startswith, beginnings), "")
+        if begins:
+            who |= self.accounts.get(name.removeprefix(begins), {STRANGER})
+        return who
+
+    def numbered(self, part: str) -> dict[str, str]:
+        """Return whom a part that Moodle or Canvas exports names, and the number behind the name.
+
+        It is somebody's number: whoever has another one is somebody else.
+        """
         part = shown(part).lower()
         person, front, number = _exported(part)
         if person in self._folders:
-            return self._folders[person] | self.known.get(part, set())
-        who = _whose(self.known, bare(part))
+            return {}
+        # Participant 123, in what is marked blindly
+        found = dict.fromkeys(_whose(self._in_moodle, (front, f"{front} {number}")), number)
         canvas = _CANVAS.match(part)
         if canvas:
             fronts = {_letters(front) for front in (canvas[1], canvas[1].removesuffix("_late"))}
             called = _whose(self._in_canvas, fronts)
             numbered = {each for each in called if self._numbers[each] == canvas[2]}
-            who |= numbered or {each for each in called if not self._numbers[each]}
-        if number:  # Participant 123, in what is marked blindly
-            who |= _whose(self._in_moodle, (front, f"{front} {number}")) or {STRANGER}
-        begins = next(filter(part.startswith, beginnings), "")
-        if begins:
-            who |= self.accounts.get(part.removeprefix(begins), {STRANGER})
-        return who
-
-    def numbered(self, part: str) -> tuple[str, str]:
-        """Return by which name a part that Moodle exports names somebody, and the number behind.
-
-        It is somebody's number: whoever has another one is somebody else. Else they are empty.
-        """
-        person, name, number = _exported(shown(part).lower())
-        is_named = name in self._in_moodle and person not in self._folders
-        return (name, number) if is_named else ("", "")
+            who = numbered or {each for each in called if not self._numbers[each]}
+            found |= dict.fromkeys(who, canvas[2])
+        return found
 
 
 def beginnings_of(paths: Iterable[Parts], names: Names) -> dict[Parts, Beginnings]:

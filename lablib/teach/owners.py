@@ -5,9 +5,9 @@
 2. Around a name may stand what is known to be put there: a lesson's file name or number; ``copy``,
    ``late``, ``final`` or ``solved`` behind it; a browser's ``(1)``; ``Copy of`` before it. (A
    lesson's file name is nobody's.) Of what Moodle exports the front is the name, as Moodle writes
-   it (two numbers behind one name, in one folder, are two people); of Canvas the front is the name
-   in one word, from any of its words on (``adang``, ``ngada``), and whose number a column ``ID``
-   has, theirs is behind it. Of GitHub Classroom a ``github_username`` is all that is behind
+   it; of Canvas it is the name in one word, from any of its words on (``adang``, ``ngada``), and
+   whose number a column ``ID`` has, theirs is behind it. (Two numbers behind one's name in one
+   folder are two people.) Of GitHub Classroom a ``github_username`` is all that is behind
    ``lab0-``, with which two such folders beside each other begin, and more than are called by a
    whole name; of several such beginnings that of most.
 3. The outermost part that names somebody tells. Whoever else is named there, or further in, makes
@@ -59,8 +59,8 @@ class Owners:
             for student in [*others][: MENTIONED - len(named)]:
                 named.setdefault(student, others[student])
             self._teachers |= {parts[:depth]}
-            name, number = self._names.numbered(parts[depth])
-            self._twins[parts[:depth], name].add(number)
+            for student, number in self._names.numbered(parts[depth]).items():
+                self._twins[parts[:depth], student].add(number)
 
     def student(self, inside: Path) -> str:
         """Return whose a file is: a student's name, or that of a stranger's or a doubt's row."""
@@ -76,8 +76,8 @@ class Owners:
         depth, first, others = self._find(parts)
         is_folder = depth < len(parts) - 1  # a file may be called as a folder beside it
         others = others or (self._within[parts[: depth + 1]] if is_folder else {})
-        name, _ = self._names.numbered(parts[depth])
-        twins = [TWIN] * (len(self._twins[parts[:depth], name]) > 1)
+        numbered = self._names.numbered(parts[depth])
+        twins = [TWIN] * any(len(self._twins[parts[:depth], each]) > 1 for each in numbered)
         names = [*sorted(first), *others, *twins]
         if len(names) == 1 and names != [STRANGER]:
             return names[0], ""

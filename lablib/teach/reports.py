@@ -39,8 +39,8 @@ CALLED = (
     "folder or github_username."
 )
 RENAME = (
-    "Rename what is not theirs, or say in a column folder how theirs is called; what Moodle packed "
-    "at several times belongs into several folders."
+    "Rename what is not theirs, or say in a column folder how theirs is called; Canvas' numbers "
+    "belong into a column ID, and what Moodle packed at several times into several folders."
 )
 
 

@@ -170,9 +170,9 @@ def test_the_name_that_a_platform_puts_first_decides_whose_a_file_is():
     names = ["Mal", "Christina", "ada", "ada_late", "lab0"]
     told = {
         "mal_123_4567_christina.py": "Mal",
-        "mal_12_assignsubmission_file_christina.py": "Mal",
+        "moodle/mal_12_assignsubmission_file_christina.py": "Mal",
         "ada_123_45_lab0.py": "ada",
-        "ada_12_assignsubmission_file_/lab.py": "ada",
+        "moodle/ada_12_assignsubmission_file_/lab.py": "ada",
         "ada_late_123_45_x.py": "ada_late_123_45_x (ada or ada_late)",
     }
     assert whose(names, *told) == told
@@ -394,6 +394,21 @@ def test_two_people_of_one_name_in_moodle_are_a_doubt():
     assert [*cured.values()] == ["Wei Zhang", zhang.format(124), files[0][:-3], "Wei Zhang 2"]
     people = {"Wei Zhang": {}, "Wei Zhang 2": {"folder": zhang.format(124)}}
     assert [*whose(people, *twins).values()] == [*people]
+
+
+def test_two_people_of_one_name_in_canvas_are_a_doubt():
+    """Its number is a person's in every file: one had the other's work."""
+    twins = ["zhangwei_101_9001_x.py", "week2/zhangwei_101_9002_x.py"]
+    twins += [path.replace("_101_", "_102_") for path in twins]
+    alone = {"ngada_103_9003_x.py": "Ada Ng", "ngada_late_103_9004_x.py": "Ada Ng"}
+    found = whose(["Wei Zhang", "Ada Ng"], *twins, *alone)
+    assert {path: found[path] for path in alone} == alone
+    for path in twins:
+        assert found[path] == f"{Path(path).stem} (Wei Zhang or another of that name)"
+    turned = whose(["Li Yuan"], "liyuan_101_9_x.py", "yuanli_102_9_x.py")
+    assert "Li Yuan" not in turned.values()
+    people = {"Wei Zhang": {"ID": "101"}, "Zhang, Wei": {"ID": "102"}, "Ada Ng": {}}
+    assert [*whose(people, *twins).values()] == ["Wei Zhang"] * 2 + ["Zhang, Wei"] * 2
 
 
 def test_names_are_compared_as_moodle_writes_them():
