@@ -19,6 +19,7 @@ WORDS = r"copy\d*|late|final|solved"
 _MOODLE = re.compile(r"_(\d+)_assignsubmission_")  # behind a name: the student's number there
 _NOT_MOODLES = re.compile(r"[&<>\"`|':\\/]")  # in names it leaves these out
 _CANVAS = re.compile(r"(.+?)_(\d+)_\d+_")  # a name, and the student's number
+_ONE_IN_CAPITALS = str.maketrans("ıς", "iσ", "\u0307")  # the dot that is left of İ
 
 Parts = tuple[str, ...]  # of a path, the last one without its end
 Known = defaultdict[str, set[str]]  # whose each name is, in small letters
@@ -38,7 +39,7 @@ class Names:
         self._numbers: dict[str, str] = {}  # of students, where they have one
         for student, row in people.items():
             told = {
-                heading.lower().replace(" ", "_"): printable(cell).lower()
+                heading.lower().replace(" ", "_"): _small(printable(cell))
                 for heading, cell in row.items()
             }
             self._numbers[student] = told.get("id", "")
@@ -46,7 +47,7 @@ class Names:
             self._folders[_exported(folder)[0]].add(student)
             account = "" if folder else told.get("github_username", "").lstrip("@")
             self.accounts[account].add(student)
-            for name in {folder} if folder else {student.lower(), account} - {*_stems()}:
+            for name in {folder} if folder else {_small(student), account} - {*_stems()}:
                 self.known[name].add(student)
                 self._in_moodle[_as_moodle_writes(name)].add(student)
                 for front in _as_canvas_writes(name):
@@ -57,7 +58,7 @@ class Names:
 
     def _named(self, part: str, beginnings: Beginnings = ()) -> set[str]:
         """Return whom a part of a path names, perhaps behind the first of what may stand there."""
-        name = shown(part).lower()
+        name = _small(shown(part))
         person, _, number = _exported(name)
         if person in self._folders:
             return self._folders[person] | self.known.get(name, set())
@@ -73,7 +74,7 @@ class Names:
 
         It is somebody's number: whoever has another one is somebody else.
         """
-        part = shown(part).lower()
+        part = _small(shown(part))
         person, front, number = _exported(part)
         if person in self._folders:
             return {}
@@ -98,7 +99,7 @@ def beginnings_of(paths: Iterable[Parts], names: Names) -> dict[Parts, Beginning
     folders = {parts[:end] for parts in paths for end in range(1, min(DEEP + 1, len(parts)))}
     behind = Counter[tuple[Parts, str]]()
     for folder in folders:
-        name = shown(folder[-1]).lower()
+        name = _small(shown(folder[-1]))
         for end in (0, *(cut.end() for cut in re.finditer("-", name))):
             if name[end:] in (names.accounts if end else names.known):
                 behind[folder[:-1], name[:end]] += 1
@@ -114,6 +115,11 @@ def shown(part: str) -> str:
     """Return a part of a path as it is shown and compared."""
     # Blanks around a name nobody sees, and a course's platform takes them away.
     return printable(part).strip() or UNSEEN
+
+
+def _small(name: str) -> str:
+    """Return a name in small letters: of two that are one in capitals, *ı* and *ς*, the other."""
+    return name.lower().translate(_ONE_IN_CAPITALS)
 
 
 def bare(part: str) -> Iterator[str]:

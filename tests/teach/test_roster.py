@@ -396,6 +396,15 @@ def test_two_people_of_one_name_in_moodle_are_a_doubt():
     assert [*whose(people, *twins).values()] == [*people]
 
 
+def test_a_turkish_list_in_capitals_and_a_greek_one_are_read():
+    """One letter in capitals are two small ones there."""
+    told = {"Ayşe Yılmaz/x.py": "AYŞE YILMAZ", "ALİ KILIÇ/x.py": "Ali Kılıç", "irem.py": "İrem"}
+    told |= {"παπαδοπουλοσνικοσ_101_9_x.py": "ΠΑΠΑΔΟΠΟΥΛΟΣ, ΝΙΚΟΣ", "νίκος.py": "ΝΊΚΟΣ"}
+    assert whose([*told.values()], *told) == told
+    one = whose(["Ayşe Yilmaz", "Ayşe Yılmaz"], "AYŞE YILMAZ/x.py")
+    assert [*one.values()] == ["AYŞE YILMAZ (Ayşe Yilmaz or Ayşe Yılmaz)"]
+
+
 def test_two_people_of_one_name_in_canvas_are_a_doubt():
     """Its number is a person's in every file: one had the other's work."""
     twins = ["zhangwei_101_9001_x.py", "week2/zhangwei_101_9002_x.py"]
