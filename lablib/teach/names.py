@@ -16,7 +16,7 @@ DEEP = 4  # folders within each other may be a teacher's
 MOST = 5  # things are taken away before a name, and as many behind it
 STRANGER = "nobody on the roster"  # who is named in a form in which others are
 WORDS = r"copy\d*|late|final|solved"
-_MOODLE = re.compile(r"_(\d+)_assignsubmission_")  # behind a name: the student's number there
+_MOODLE = re.compile(r"((.*?)_(\d+))_assignsubmission_")  # a name, and the student's number
 _NOT_MOODLES = re.compile(r"[&<>\"`|':\\/]")  # in names it leaves these out
 _CANVAS = re.compile(r"(.+?)_(\d+)_\d+_")  # a name, and the student's number
 _ONE_IN_CAPITALS = str.maketrans("ıς", "iσ", "\u0307")  # the dot that is left of İ
@@ -35,14 +35,12 @@ class Names:
 
     def __init__(self, people: Mapping[str, Mapping[str, str]]) -> None:
         self.known, self.accounts, self._folders = Known(set), Known(set), Known(set)
-        self._in_moodle, self._in_canvas = Known(set), Known(set)
-        self._numbers: dict[str, str] = {}  # of students, where they have one
+        self._in_moodle, self._in_canvas = Known(set), Known(set)  # there with the column's number
         for student, row in people.items():
             told = {
                 heading.lower().replace(" ", "_"): _small(printable(cell))
                 for heading, cell in row.items()
             }
-            self._numbers[student] = told.get("id", "")
             folder = told.get("folder", "").strip("/ ")
             self._folders[_exported(folder)[0]].add(student)
             account = "" if folder else told.get("github_username", "").lstrip("@")
@@ -51,8 +49,8 @@ class Names:
                 self.known[name].add(student)
                 self._in_moodle[_as_moodle_writes(name)].add(student)
                 for front in _as_canvas_writes(name):
-                    self._in_canvas[front].add(student)
-        for known in (self.known, self.accounts, self._folders, self._in_moodle, self._in_canvas):
+                    self._in_canvas[f"{front} {told.get('id', '')}"].add(student)
+        for known in (self.known, self.accounts, self._folders, self._in_moodle):
             known.pop("", None)
         self.named = lru_cache(None)(self._named)
 
@@ -78,24 +76,19 @@ class Names:
         person, front, number = _exported(part)
         if person in self._folders:
             return {}
-        # Participant 123, in what is marked blindly
-        found = dict.fromkeys(_whose(self._in_moodle, (front, f"{front} {number}")), number)
+        called = (front, f"{front} {number}")  # Participant 123, in what is marked blindly
+        found = dict.fromkeys(_whose(self._in_moodle, called), number)
         canvas = _CANVAS.match(part)
         if canvas:
             fronts = {_letters(front) for front in (canvas[1], canvas[1].removesuffix("_late"))}
-            called = _whose(self._in_canvas, fronts)
-            numbered = {each for each in called if self._numbers[each] == canvas[2]}
-            who = numbered or {each for each in called if not self._numbers[each]}
+            who = _whose(self._in_canvas, (f"{front} {canvas[2]}" for front in fronts))
+            who = who or _whose(self._in_canvas, (f"{front} " for front in fronts))
             found |= dict.fromkeys(who, canvas[2])
         return found
 
 
 def beginnings_of(paths: Iterable[Parts], names: Names) -> dict[Parts, Beginnings]:
-    """Return what stands before two accounts, or more, in how folders beside each other are called.
-
-    What stands before most is first; it is nothing where more are called by whole names. They lie
-    no deeper than a teacher's.
-    """
+    """Return what is before two accounts or more, or names, beside each other, of most first."""
     folders = {parts[:end] for parts in paths for end in range(1, min(DEEP + 1, len(parts)))}
     behind = Counter[tuple[Parts, str]]()
     for folder in folders:
@@ -164,14 +157,9 @@ def _whose(known: Known, names: Iterable[str]) -> set[str]:
 
 
 def _exported(part: str) -> tuple[str, str, str]:
-    """Return of what Moodle exports all up to a student's number, the name, and the number.
-
-    Of anything else all of it, and nothing.
-    """
-    found = _MOODLE.search(part)
-    if not found:
-        return part, "", ""
-    return part[: found.end(1)], _as_moodle_writes(part[: found.start()]), found[1]
+    """Return of what Moodle exports all up to the number, the name, and the number; else it all."""
+    found = _MOODLE.match(part)
+    return (found[1], _as_moodle_writes(found[2]), found[3]) if found else (part, "", "")
 
 
 def _as_moodle_writes(name: str) -> str:
@@ -180,9 +168,10 @@ def _as_moodle_writes(name: str) -> str:
 
 def _as_canvas_writes(name: str) -> Iterator[str]:
     """Yield a name as one word, from each of its words on: *Ada Ng* is ``ngada``, too."""
-    words = re.sub(f"{UNSEEN}.*?{UNSEEN}", " ", name).split()  # Japan's blank, a joiner
+    # Japan's blank and a joiner part words, too, and signs alone are none.
+    words = [*filter(None, map(_letters, re.sub(f"{UNSEEN}.*?{UNSEEN}", " ", name).split()))]
     for at in range(len(words)):
-        yield _letters("".join(words[at:] + words[:at]))
+        yield "".join(words[at:] + words[:at])
 
 
 def _letters(name: str) -> str:

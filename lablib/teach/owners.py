@@ -74,8 +74,8 @@ class Owners:
         """Return in whose row a file is; and of a doubt what is said of it."""
         parts = _parts(inside)
         depth, first, others = self._find(parts)
-        is_folder = depth < len(parts) - 1  # a file may be called as a folder beside it
-        others = others or (self._within[parts[: depth + 1]] if is_folder else {})
+        if depth < len(parts) - 1:  # a file may be called as a folder beside it
+            others = others or self._within[parts[: depth + 1]]
         numbered = self._names.numbered(parts[depth])
         twins = [TWIN] * any(len(self._twins[parts[:depth], each]) > 1 for each in numbered)
         names = [*sorted(first), *others, *twins]
