@@ -105,7 +105,7 @@ def _add_grade(commands: Any) -> None:
         type=Path,
         metavar="CSV",
         help="who is in the class: a list of names, or a table with a column student, identifier "
-        "or name; folders may be called by any of its columns",
+        "or name; how folders are called may stand in columns folder and github_username",
     )
     grade.add_argument(
         "--lessons",

@@ -4,6 +4,7 @@ Which parts there are, and whose a file is by them, is said in ``owners``.
 """
 
 import re
+import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
@@ -15,14 +16,14 @@ DEEP = 4  # folders within each other may be a teacher's
 MOST = 5  # things are taken away before a name, and as many behind it
 STRANGER = "nobody on the roster"  # who is named in a form in which others are
 WORDS = r"copy\d*|late|final|solved"
-_MOODLE = re.compile(r"_(\d+)_assignsubmission_")  # behind a name: the student's number there
+_MOODLE = re.compile(r"((.*?)_(\d+))_assignsubmission_")  # a name, and the student's number
 _NOT_MOODLES = re.compile(r"[&<>\"`|':\\/]")  # in names it leaves these out
-_CANVAS = re.compile(r"(.+?)(_late)?_(\d+)_\d+_")  # a name, and the student's number
-_SEPARATOR = re.compile(r"[ _.-]")
+_CANVAS = re.compile(r"(.+?)_(\d+)_\d+_")  # a name, and the student's number
+_ONE_IN_CAPITALS = str.maketrans("ıς", "iσ", "\u0307")  # the dot that is left of İ
 
 Parts = tuple[str, ...]  # of a path, the last one without its end
 Known = defaultdict[str, set[str]]  # whose each name is, in small letters
-Beginnings = frozenset[str]  # what may stand before a name, in small letters
+Beginnings = tuple[str, ...]  # what may stand before an account, in small letters
 
 
 class Names:
@@ -33,81 +34,73 @@ class Names:
     """
 
     def __init__(self, people: Mapping[str, Mapping[str, str]]) -> None:
-        self.known, self._folders = Known(set), Known(set)
-        self._in_moodle, self._in_canvas = Known(set), Known(set)
-        self._numbers: dict[str, str] = {}  # of students, where they have one
+        self.known, self.accounts, self._folders = Known(set), Known(set), Known(set)
+        self._in_moodle, self._in_canvas = Known(set), Known(set)  # there with the column's number
         for student, row in people.items():
             told = {
-                heading.lower().replace(" ", "_"): printable(cell).lower()
+                heading.lower().replace(" ", "_"): _small(printable(cell))
                 for heading, cell in row.items()
             }
-            self._numbers[student] = told.get("id", "")
             folder = told.get("folder", "").strip("/ ")
-            self._folders[_person(folder)].add(student)
-            names = {student.lower(), told.get("github_username", "").lstrip("@")}
-            for name in {folder} if folder else names - {*_stems()}:
+            self._folders[_exported(folder)[0]].add(student)
+            account = "" if folder else told.get("github_username", "").lstrip("@")
+            self.accounts[account].add(student)
+            for name in {folder} if folder else {_small(student), account} - {*_stems()}:
                 self.known[name].add(student)
                 self._in_moodle[_as_moodle_writes(name)].add(student)
-                self._in_canvas[_letters(name)].add(student)
-        for known in (self.known, self._folders, self._in_moodle, self._in_canvas):
+                for front in _as_canvas_writes(name):
+                    self._in_canvas[f"{front} {told.get('id', '')}"].add(student)
+        for known in (self.known, self.accounts, self._folders, self._in_moodle):
             known.pop("", None)
         self.named = lru_cache(None)(self._named)
 
-    def _named(self, part: str, beginnings: Beginnings = frozenset()) -> set[str]:
-        """Return whom a part of a path names, perhaps behind what may stand before names there."""
-        part = shown(part).lower()
-        if _person(part) in self._folders:
-            return self._folders[_person(part)] | self.known.get(part, set())
-        who = set[str]().union(*(self.known.get(name, ()) for name in bare(part, beginnings)))
-        canvas = _CANVAS.match(part)
-        if canvas:
-            letters = {_letters(canvas[1]), _letters(canvas[1] + (canvas[2] or ""))}
-            called = set[str]().union(*(self._in_canvas.get(each, ()) for each in letters))
-            numbered = {each for each in called if self._numbers[each] == canvas[3]}
-            who |= numbered or {each for each in called if not self._numbers[each]}
-        for front, number in _fronts(part):
-            for name in (front, f"{front} {number}"):  # Participant 123, in what is marked blindly
-                who |= self._in_moodle.get(name, set())
-        is_in_form = any(_fronts(part)) or any(_cut(part, beginnings))
-        return who or ({STRANGER} if is_in_form else who)
+    def _named(self, part: str, beginnings: Beginnings = ()) -> set[str]:
+        """Return whom a part of a path names, perhaps behind the first of what may stand there."""
+        name = _small(shown(part))
+        person, _, number = _exported(name)
+        if person in self._folders:
+            return self._folders[person] | self.known.get(name, set())
+        who = _whose(self.known, bare(name))
+        who |= {*self.numbered(part)} or ({STRANGER} if number else set())
+        begins = next(filter(name.startswith, beginnings), "")
+        if begins:
+            who |= self.accounts.get(name.removeprefix(begins), {STRANGER})
+        return who
 
-    def numbered(self, part: str) -> list[tuple[str, str]]:
-        """Return by which names a part that Moodle exports names somebody, and the number behind.
+    def numbered(self, part: str) -> dict[str, str]:
+        """Return whom a part that Moodle or Canvas exports names, and the number behind the name.
 
         It is somebody's number: whoever has another one is somebody else.
         """
-        part = shown(part).lower()
-        is_told = _person(part) in self._folders
-        return [each for each in _fronts(part) if each[0] in self._in_moodle and not is_told]
+        part = _small(shown(part))
+        person, front, number = _exported(part)
+        if person in self._folders:
+            return {}
+        called = (front, f"{front} {number}")  # Participant 123, in what is marked blindly
+        found = dict.fromkeys(_whose(self._in_moodle, called), number)
+        canvas = _CANVAS.match(part)
+        if canvas:
+            fronts = {_letters(front) for front in (canvas[1], canvas[1].removesuffix("_late"))}
+            who = _whose(self._in_canvas, (f"{front} {canvas[2]}" for front in fronts))
+            who = who or _whose(self._in_canvas, (f"{front} " for front in fronts))
+            found |= dict.fromkeys(who, canvas[2])
+        return found
 
 
-def beginnings_of(paths: Iterable[Parts], names: Iterable[str]) -> dict[Parts, Beginnings]:
-    """Return behind what two folders, or one of which all begin so, are called by names.
-
-    At the top, and in folders that lie no deeper than a teacher's.
-    """
-    names = {*names}
+def beginnings_of(paths: Iterable[Parts], names: Names) -> dict[Parts, Beginnings]:
+    """Return what is before two accounts or more, or names, beside each other, of most first."""
     folders = {parts[:end] for parts in paths for end in range(1, min(DEEP + 1, len(parts)))}
-    beside = Counter(folder[:-1] for folder in folders)
-    behind = defaultdict[tuple[Parts, str], set[str]](set)
-    for outer, beginning, rest in _begun(folders):
-        if rest in names:
-            behind[outer, beginning].add(rest)
-    cut = ((outer, beginning) for outer, beginning, _ in _begun(folders))
-    begun = Counter(each for each in cut if each in behind)
-    found = defaultdict[Parts, Beginnings](frozenset)
-    for (outer, beginning), rests in behind.items():
-        if len(rests) > 1 or begun[outer, beginning] == beside[outer] > 1:
-            found[outer] |= {beginning}
+    behind = Counter[tuple[Parts, str]]()
+    for folder in folders:
+        name = _small(shown(folder[-1]))
+        for end in (0, *(cut.end() for cut in re.finditer("-", name))):
+            if name[end:] in (names.accounts if end else names.known):
+                behind[folder[:-1], name[:end]] += 1
+    found = defaultdict[Parts, Beginnings](tuple)
+    for outer, beginning in sorted(behind, key=lambda each: (-behind[each], each)):
+        if behind[outer, beginning] > 1:
+            found[outer] += (beginning,)
     return found
-
-
-def _begun(folders: Iterable[Parts]) -> Iterator[tuple[Parts, str, str]]:
-    """Yield in what each folder lies, what it may begin with, and what is behind that."""
-    for *outer, last in folders:
-        name = shown(last).lower()
-        for cut in _SEPARATOR.finditer(name):
-            yield (*outer,), name[: cut.end()], name[cut.end() :]
 
 
 @lru_cache(KEPT)
@@ -117,23 +110,19 @@ def shown(part: str) -> str:
     return printable(part).strip() or UNSEEN
 
 
-def bare(part: str, beginnings: Beginnings = frozenset()) -> Iterator[str]:
+def _small(name: str) -> str:
+    """Return a name in small letters: of two that are one in capitals, *ı* and *ς*, the other."""
+    return name.lower().translate(_ONE_IN_CAPITALS)
+
+
+def bare(part: str) -> Iterator[str]:
     """Yield a part of a path, and all that is left without what is put around a name."""
     before, behind = _around()
     yield part
-    is_begun = any(_cut(part, beginnings))  # lab0-late is no late work of somebody called lab0
     for shorter in _peeled(part.strip(" _-"), behind):
-        yield from _cut(shorter, beginnings)
-        for text in () if is_begun else _peeled(shorter, before):
+        for text in _peeled(shorter, before):
             if text == shorter or not re.fullmatch(WORDS, text):  # 03_final is nobody's
                 yield text
-
-
-def _cut(part: str, beginnings: Beginnings) -> Iterator[str]:
-    """Yield what is behind one of these in a part of a path."""
-    for cut in _SEPARATOR.finditer(part):
-        if part[: cut.end()] in beginnings:
-            yield part[cut.end() :]
 
 
 def _peeled(text: str, around: re.Pattern[str]) -> Iterator[str]:
@@ -151,9 +140,7 @@ def _peeled(text: str, around: re.Pattern[str]) -> Iterator[str]:
 def _around() -> tuple[re.Pattern[str], re.Pattern[str]]:
     """Return what stands before a name, and behind one."""
     lessons = "|".join([*_stems(), *(stem[:2] for stem in _stems())]) or "(?!)"
-    before = (
-        rf"^(?:copy of|(?>{lessons}))[ _-]+"  # all of a lesson's file name, or its number alone
-    )
+    before = rf"^(?:copy of|(?>{lessons}))[ _-]+"  # a lesson's whole file name, or its number alone
     behind = rf"(?:\(\d+\)|(?<=[ _-])(?:{WORDS}|{lessons}))$"
     return re.compile(before, re.IGNORECASE), re.compile(behind, re.IGNORECASE)
 
@@ -164,22 +151,29 @@ def _stems() -> list[str]:
     return [path.stem for path in folder.glob("[0-9][0-9]_*.ipynb")] if folder else []
 
 
-def _fronts(part: str) -> Iterator[tuple[str, str]]:
-    """Yield what may be a name in a part that Moodle exports, as it writes it, and the number."""
-    for found in _MOODLE.finditer(part):
-        yield _as_moodle_writes(part[: found.start()]), found[1]
+def _whose(known: Known, names: Iterable[str]) -> set[str]:
+    """Return whose any of these names are."""
+    return set[str]().union(*(known.get(name, ()) for name in names))
+
+
+def _exported(part: str) -> tuple[str, str, str]:
+    """Return of what Moodle exports all up to the number, the name, and the number; else it all."""
+    found = _MOODLE.match(part)
+    return (found[1], _as_moodle_writes(found[2]), found[3]) if found else (part, "", "")
 
 
 def _as_moodle_writes(name: str) -> str:
     return _NOT_MOODLES.sub("", name.replace("_", " "))
 
 
+def _as_canvas_writes(name: str) -> Iterator[str]:
+    """Yield a name as one word, from each of its words on: *Ada Ng* is ``ngada``, too."""
+    # Japan's blank and a joiner part words, too, and signs alone are none.
+    words = [*filter(None, map(_letters, re.sub(f"{UNSEEN}.*?{UNSEEN}", " ", name).split()))]
+    for at in range(len(words)):
+        yield "".join(words[at:] + words[:at])
+
+
 def _letters(name: str) -> str:
-    """Return a name's letters and digits, in order: Canvas writes *Ada Ng* as ``ngada``."""
-    return "".join(sorted(letter for letter in name if letter.isalnum()))
-
-
-def _person(part: str) -> str:
-    """Return a part of a path, of what Moodle exports without what it puts behind the number."""
-    found = _MOODLE.search(part)
-    return part[: found.end(1)] if found else part
+    """Return a name's letters, with the marks on them, and digits."""
+    return "".join(each for each in name if each.isalnum() or unicodedata.category(each)[0] == "M")

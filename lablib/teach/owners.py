@@ -5,9 +5,11 @@
 2. Around a name may stand what is known to be put there: a lesson's file name or number; ``copy``,
    ``late``, ``final`` or ``solved`` behind it; a browser's ``(1)``; ``Copy of`` before it. (A
    lesson's file name is nobody's.) Of what Moodle exports the front is the name, as Moodle writes
-   it (two numbers behind one name, in one folder, are two people); of Canvas the front has the
-   name's letters, and whose number a column ``ID`` has, theirs is behind it. What two folders
-   beside each other, or all, have before names, ``lab0-``, is none of a name.
+   it; of Canvas it is the name in one word, from any of its words on (``adang``, ``ngada``), and
+   whose number a column ``ID`` has, theirs is behind it. (Two numbers behind one's name in one
+   folder are two people.) Of GitHub Classroom a ``github_username`` is all that is behind
+   ``lab0-``, with which two such folders beside each other begin, and more than are called by a
+   whole name; of several such beginnings that of most.
 3. The outermost part that names somebody tells. Whoever else is named there, or further in, makes
    it a doubt; and so does, of a folder that is called like a student, who is named elsewhere in it.
    A doubt is in nobody's row. In such a form, Moodle's or ``lab0-``, a stranger is named, too.
@@ -47,7 +49,7 @@ class Owners:
         self._names = Names(people)
         self._told = lru_cache(KEPT)(self._tell)
         paths = [_parts(path) for path in inside]
-        self._beginnings = beginnings_of(paths, self._names.known)
+        self._beginnings = beginnings_of(paths, self._names)
         self._teachers = set[Parts]()  # folders in which students are named
         self._within = defaultdict[Parts, dict[str, Parts]](dict)  # who is named in what begins so
         self._twins = defaultdict[tuple[Parts, str], set[str]](set)  # numbers behind a name, there
@@ -57,8 +59,8 @@ class Owners:
             for student in [*others][: MENTIONED - len(named)]:
                 named.setdefault(student, others[student])
             self._teachers |= {parts[:depth]}
-            for name, number in self._names.numbered(parts[depth]):
-                self._twins[parts[:depth], name].add(number)
+            for student, number in self._names.numbered(parts[depth]).items():
+                self._twins[parts[:depth], student].add(number)
 
     def student(self, inside: Path) -> str:
         """Return whose a file is: a student's name, or that of a stranger's or a doubt's row."""
@@ -72,9 +74,10 @@ class Owners:
         """Return in whose row a file is; and of a doubt what is said of it."""
         parts = _parts(inside)
         depth, first, others = self._find(parts)
-        others = others or self._within[parts[: depth + 1]]
+        if depth < len(parts) - 1:  # a file may be called as a folder beside it
+            others = others or self._within[parts[: depth + 1]]
         numbered = self._names.numbered(parts[depth])
-        twins = [TWIN] * any(len(self._twins[parts[:depth], name]) > 1 for name, _ in numbered)
+        twins = [TWIN] * any(len(self._twins[parts[:depth], each]) > 1 for each in numbered)
         names = [*sorted(first), *others, *twins]
         if len(names) == 1 and names != [STRANGER]:
             return names[0], ""
@@ -96,11 +99,11 @@ class Owners:
 
     def _find(self, parts: Parts) -> tuple[int, set[str], dict[str, Parts]]:
         """Return which part tells, whom it names, and who else is named further in, and where."""
-        named = []
-        for depth, part in enumerate(parts):
-            is_folder = depth < len(parts) - 1
-            before = self._beginnings.get(parts[:depth]) if is_folder and depth < DEEP else None
-            named.append(self._names.named(part, before or frozenset()))
+        named = [
+            self._names.named(part, self._beginnings.get(parts[: min(depth, DEEP)], ()))
+            for depth, part in enumerate(parts[:-1])
+        ]
+        named.append(self._names.named(parts[-1]))
         tells = next((depth for depth, who in enumerate(named) if who), 0)
         others: dict[str, Parts] = {}
         for depth in range(tells + 1, len(parts)):

@@ -36,11 +36,11 @@ NAMED = 100  # files or names in one sentence, at most
 TOPICS = 5  # suggested for a discussion, at most
 CALLED = (
     "Who is on it has a folder or a file of that very name, or of what the roster says in a column "
-    "folder."
+    "folder or github_username."
 )
 RENAME = (
-    "Rename what is not theirs, or say in a column folder how theirs is called; what Moodle packed "
-    "at several times belongs into several folders."
+    "Rename what is not theirs, or say in a column folder how theirs is called; Canvas' numbers "
+    "belong into a column ID, and what Moodle packed at several times into several folders."
 )
 
 

@@ -23,8 +23,6 @@ HEADINGS = (
     ("name",),
     *(("first name", n) for n in ("last name", "surname")),
 )
-# Who has one of these in a table has headings, of which one must be known.
-TOLD = {"folder", "github_username", "id", "email", "email address"}
 NOBODY = "Points Possible"  # a row of what Canvas exports
 KEPT = 2**15  # names that are kept: of a large class, each may have some KB
 UNSEEN = "\ufffd"  # around the number of a letter that nobody sees
@@ -135,7 +133,7 @@ def read_roster(path: Path) -> dict[str, dict[str, str]]:
     """Return what a CSV file says of each student, by its columns.
 
     They are called as in the column ``student``, ``full name``, ``identifier`` or ``name``, as in
-    ``First name`` and ``Last name`` together, or else, in a list without headings, as in the first.
+    ``First name`` and ``Last name`` together, or else, in a list of one column, as there.
 
     Raises:
         BadValue: there is no such list in it, or it names two students alike.
@@ -143,21 +141,23 @@ def read_roster(path: Path) -> dict[str, dict[str, str]]:
     rows = _rows(path)
     heads = [cell.lower() for cell in rows[0]] if rows else []
     chosen = next((names for names in HEADINGS if {*names} <= {*heads}), ())
-    if not chosen and TOLD & {*heads}:
-        known = ", ".join(" and ".join(names) for names in HEADINGS)
-        raise BadValue(f"roster must have one of the columns {known}; got {', '.join(rows[0])}")
     places = [heads.index(name) for name in chosen] or [0]
-    heads, rows = (rows[0], rows[1:]) if chosen else ([], rows)
+    heads, rows = (rows[0], rows[1:]) if chosen else (["name"], rows)
     found: dict[str, dict[str, str]] = {}
-    seen: dict[str, list[str]] = {}
+    seen = set[str]()
     for row in rows:
-        if heads and any(row[len(heads) :]):  # Ng, Ada, without signs around it
-            raise BadValue(f"roster must have no more cells in a line than columns, got {row}")
+        if any(row[len(heads) :]):  # Ng, Ada, without signs around it
+            known = ", ".join(" and ".join(names) for names in HEADINGS)
+            raise BadValue(
+                f"roster must be a list of names, or have one of the columns {known} and no more "
+                f"cells in a line than columns; got {row}"
+            )
         name = " ".join("".join(row[at : at + 1]) for at in places).strip()
         if name in ("", NOBODY):
             continue
-        if seen.setdefault(printable(name).lower(), row) != row:  # whose would be whose?
+        if printable(name).lower() in seen:  # whose would be whose?
             raise BadValue(f"roster must name nobody twice, in capitals or not, got {name!r}")
+        seen.add(printable(name).lower())
         found[printable(name)] = dict(zip(heads, row, strict=False))
     if not found:
         raise BadValue(f"roster must name at least one student, got none in {str(path)!r}")
