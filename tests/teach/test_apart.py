@@ -265,15 +265,21 @@ def test_what_may_change_a_name_is_run_in_a_second_try(how):
     [
         "sys.setrecursionlimit(5000)", "setrecursionlimit(5000)", "getcontext().prec = 50",
         "decimal.getcontext().prec = 50", "builtins.best = max", "sys.path += ['more']",
-        "if sys.platform:\n    sys.setrecursionlimit(5000)",
+        "if sys.platform:\n    sys.setrecursionlimit(5000)", "sys.setrecursionlimit(MOST)",
+        "setrecursionlimit(MOST)", "getcontext().prec = MOST", "builtins.best = MOST",
+        "del sys.modules['this']", "sys.modules['this'] = MOST",
     ],
 )  # fmt: skip
 def test_what_is_set_up_without_a_name_is_run_in_a_second_try(line):
+    """And no picture is drawn."""
     source = "import builtins, decimal, sys\nfrom decimal import getcontext\n"
-    source += f"from sys import setrecursionlimit\n{line}\ndef f():\n    return best"
+    source += f"from sys import setrecursionlimit\nMOST = 5000\n{line}\ndef f():\n    return best"
     found = cells.statements(0, source, "cell")
-    assert found[3] not in cells.needed(found, ["f"])
-    assert found[3] in cells.needed(found, ["f"], wide=True)
+    assert found[4] not in cells.needed(found, ["f"])
+    assert found[4] in cells.needed(found, ["f"], wide=True)
+    source = "import time, matplotlib.pyplot as plt\nlong = curves()\nplt.plot(long)\n"
+    idle = cells.statements(0, f"{source}plt.show()\ntime.sleep(60)\ndef f():\n    pass", "cell")
+    assert cells.needed(idle, ["f"], wide=True) == [idle[-1]]
 
 
 OTHERS = """

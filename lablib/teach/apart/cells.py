@@ -25,6 +25,7 @@ from operator import or_
 FUTURE = reduce(or_, (getattr(__future__, n).compiler_flag for n in __future__.all_feature_names))
 # Whoever uses these may bind any name.
 OPAQUE = {"exec", "eval", "globals", "locals", "vars", "setattr", "__import__"}
+IDLE = {"lablib", "matplotlib", "time"}  # packages in which nothing is set up for an answer
 # Options before the Python in a line's magic, some with a value: of ``timeit``, and of ``prun``.
 _OPTIONS = [
     re.compile(rf"\A(?:\s*-(?:[{valued}] *\S+|-?[a-zA-Z][\w-]*)(?=\s+\S))*\s*")
@@ -138,7 +139,10 @@ def needed(
         own = [s for s in others if s.own]
         if any(s.uses & OPAQUE for s in roots):  # they may use any name
             roots = [*roots, *own, *(s for s in everything if s.binds & imported)]
-        roots += [s for s in own if s.uses & imported and not _mentioned(s, values)]
+        idle = set().union(*(s.binds for s in everything if _packages(s.node) & IDLE))
+        outside = imported - idle
+        roots += [s for s in own if (_changed(s.node) | _called(s.node)) & outside]
+        roots += [s for s in own if s.uses & outside and not _mentioned(s, values)]
         roots += _connected(own, {name.partition("#")[0] for name in wanted}, values)
         kept, _ = _closure(roots, wanted, binds, uses)
     return [s for s in everything if s.place in kept]
@@ -336,6 +340,14 @@ def _changed(node: ast.stmt) -> set[str]:
     return found
 
 
+def _called(node: ast.stmt) -> set[str]:
+    """Return the function that a statement calls for what it does: ``seed(3)``."""
+    match node:
+        case ast.Expr(ast.Call(ast.Name(name))):
+            return {name}
+    return set()
+
+
 def _outside_definitions(node: ast.AST) -> Iterator[ast.AST]:
     yield node
     if not _is_definition(node):
@@ -344,6 +356,6 @@ def _outside_definitions(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def _root(node: ast.AST) -> str:
-    while isinstance(node, ast.Attribute | ast.Subscript):
-        node = node.value
+    while isinstance(node, ast.Attribute | ast.Subscript | ast.Call):
+        node = node.func if isinstance(node, ast.Call) else node.value
     return node.id if isinstance(node, ast.Name) else ""
