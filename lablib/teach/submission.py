@@ -235,9 +235,14 @@ class _Sitting:
         return found
 
     def _run(self, process: Process) -> None:
-        # A process that is started anew doesn't repeat what only judged exercises need.
+        # A process that is started anew doesn't repeat what only judged exercises need; but whether
+        # those that have ended one lack something, it should tell.
         judged = [exercise for exercise in self.work.exercises if exercise in self.closed]
-        names = [find(each).name for each in self.work.exercises if each not in judged]
+        names = [
+            find(each).name
+            for each in self.work.exercises
+            if each not in judged or each in self.ended
+        ]
         work = self.work
         for told in process.run(work.cells, names, self.skip, self.wide, judged, work.untouched):
             if "at" in told:

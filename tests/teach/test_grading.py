@@ -422,6 +422,22 @@ def test_a_function_that_the_first_try_could_not_make_is_made_in_the_second(last
     assert found.outcome in "!○"
 
 
+@pytest.mark.parametrize(
+    "wait", ["ready.wait()", "while not found: pass", "os.kill(os.getpid(), 9)"]
+)
+def test_who_ends_the_first_try_has_a_second(wait: str):
+    """What waits for a thread that a cell starts waited for ever, as the cell was not run."""
+    cells = [
+        "import os, threading, numpy as np\nready, found = threading.Event(), []",
+        "def fill():\n    found.append(np.argmax)\n    ready.set()",
+        "thread: threading.Thread = threading.Thread(target=fill)\nthread.start()",
+        f"def best_token(p):\n    if not found:\n        {wait}\n    return int(found[0](p))",
+    ]
+    limits = Limits(cpu=1.0)
+    found = judge_submission(Submission([*enumerate(cells)], ["00.1"]), limits)["00.1"]
+    assert (found.outcome, found.message) == ("✓", "")
+
+
 def test_a_copy_of_what_was_lent_is_itself():
     source = """
 import copy, numpy as np
