@@ -83,7 +83,7 @@ function picked(data, texts, chosen) {
 // The likely words at one token: p as bars, q as outlines on them. Of the token that came, p's bar is parted as 08's columns
 // are: what the rule gives to kept drafts (of rejection, what q covers), and the rest. The coin fell on one of the two.
 function a_token([add, write], {words}, data, [x, y, width], [row, column, cells]) {
-  const {name, share, chance, coin, what} = cells[column], from = x + 64, scale = width - 64 - 68;
+  const {name, share, chance, coin, what} = cells[column], from = x + 64, scale = width - 64 - 76;
   const before = data.tokens[row].slice(0, column).map(id => words[id].replace('␣', ' ')).join('').slice(-12);
   const judged = what === 'kept' || what === 'refused', hot = data.temperature > 0, second = x + (hot ? 80 : 138);
   write('token', x, y, `text ${row + 1}, token ${column + 1}: …${before} ▸ ${name}`, {'font-weight': 600});
@@ -102,7 +102,7 @@ function a_token([add, write], {words}, data, [x, y, width], [row, column, cells
     if (parted && hot) add('coin', 'path', {d: `M${from + long * coin / 100} ${at + 14}v-16l-4 -5h8l-4 5`, stroke: '#111111', 'stroke-width': 1.8, fill: '#111111'});
     const end = from + scale * Math.max(p, q) / 100 + 6;
     write(`bp${i}t`, end, at + 10, `${p} %`);
-    write(`bq${i}t`, end + 34, at + 10, `${q} %`, {fill: INK.q});
+    write(`bq${i}t`, end + 38, at + 10, `${q} %`, {fill: INK.q});
   });
   const covers = data.rule === 'rejection' ? 'q covers' : `${data.rule} keeps`, kept = what === 'kept';
   const fell = `${covers} ${chance} % of p's bar; the coin fell`, last = kept ? 'this one came as a kept draft' : 'this one came as a correction';
