@@ -278,11 +278,9 @@ class Adapting(ChartExplorer):
         if not guesses or not all(set(costs) <= set(each) for each in guesses.values()):
             raise BadValue(f"guesses must hold every task's {[*costs]}")
         self.guesses, self.costs = dict(guesses), dict(costs)
-        names = list(self.costs)
+        names, gammas = list(self.costs), range(1, LONGEST + 1)
         self._fixed = {
-            name: [
-                run(self._texts(name), FixedLength(g), costs[name]) for g in range(1, LONGEST + 1)
-            ]
+            name: [run(self._texts(name), FixedLength(g), costs[name]) for g in gammas]
             for name in names
         }
         super().__init__(
@@ -298,9 +296,8 @@ class Adapting(ChartExplorer):
         costs = self.costs[drafter]
         length = AdaptiveLength(LONGEST, costs, memory=integer("memory", memory, 2))
         found = run(self._texts(drafter), length, costs)
-        ends = np.cumsum(
-            [sum(len(t.right) for t in each[drafter]) for each in self.guesses.values()]
-        )
+        tasks = self.guesses.values()
+        ends = np.cumsum([sum(len(text.right) for text in each[drafter]) for each in tasks])
         plain = found.tokens * costs.forward(1)
         return {
             "drafter": drafter,
