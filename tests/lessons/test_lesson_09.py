@@ -85,6 +85,11 @@ def test_best_length_is_the_theory() -> None:
             edge = np.array(areas[f"a{gamma}"][2:])[:, 0]
             last = (data["map"] >= gamma) @ np.ones(41) - 1  # in steps of the price
             assert ((40 * edge - last > -0.01) & (40 * edge - last < 1.01))[last >= 0].all()
+        colours = {
+            mark["key"]: mark["fill"] for mark in widget.chart(data).marks[1] if "area" in mark
+        }
+        here = [key for key, fill in colours.items() if fill == lab.HERE]
+        assert here == [f"a{max(g for g in lab.SHADES if g <= data['best'])}"]
     assert "no drafts at all" in widget.set(alpha=0.1, drafting=0.5, reading=0.5)
     assert read(widget.draw(widget.compute(0.9, 0.0, 0.0)))
     assert "the best γ is 12 or more" in widget.set(alpha=1.0, drafting=0.0, reading=0.1)
@@ -97,6 +102,7 @@ def test_adapting_follows_the_text(guesses) -> None:
     data = widget.compute(memory=32, drafter="model")
     found, border = data["run"], data["ends"][0]
     assert data["ends"] == [360, 720]
+    assert len({view["side"] for view in widget.chart(data).panels}) == 1  # tasks end at one x
     assert found.tokens == 720
     early = found.length[(found.place > 180) & (found.place < border)]
     late = found.length[found.place > 540]

@@ -3,6 +3,7 @@
 import base64
 import time
 
+from lablib.course.lessons.lesson_03.widgets import BeforeAfter
 from lablib.course.plots.explorer import Explorer, Player, choice, slider, toggle
 from lablib.course.plots.pictures import figure
 
@@ -146,6 +147,21 @@ def test_reset_puts_everything_back():
     widget.box.children[1].children[-1].click()
     assert widget.values == {"power": 1.0, "count": 4, "shown": "all", "on": True, "step": 0}
     assert widget.picture.caption == "4 bars up to 3.0 < 30."
+
+
+@pytest.mark.parametrize("kind", ["a figure", "a scene"])
+def test_reset_goes_to_what_was_shown_first(kind):
+    widget = Powers() if kind == "a figure" else BeforeAfter(["a", "b"], [1.0, 0.0])
+    name = next(iter(widget.controls))
+    widget.set(**{name: 2.0})  # a lesson sets controls, and then shows the picture
+    caption = widget.picture.caption
+    widget._repr_mimebundle_()
+    widget.set(**{name: 0.5})
+    widget._repr_mimebundle_()  # and a reader shows it once more
+    widget.set(**{name: 1.5})
+    widget.box.children[1].children[-1].click()
+    assert widget.values[name] == 2.0
+    assert widget.picture.caption == caption
 
 
 def test_an_error_is_shown_in_the_view_and_raised():

@@ -469,6 +469,57 @@ def test_the_dashboard_tells_what_the_coin_did(page, board):
     assert f"text {row + 1}, token " in page.locator("svg").text_content()
 
 
+# Of p's bar of the chosen token: its width, and of that the kept part and where the coin lies.
+PARTED = """() => {
+  const wide = fill => [...document.querySelectorAll(`svg rect[height='12'][fill='${fill}']`)]
+    .filter(e => !e.classList.contains('lablib-cell') && Number(e.getAttribute('width')))
+    .map(e => e.getBoundingClientRect());
+  const [whole] = wide('#E69F00'), [kept] = wide('#0072B2');
+  const coin = document.querySelector("svg path[d*='v-16l']")?.getBoundingClientRect();
+  return whole && [whole.width, (kept?.width ?? 0) / whole.width,
+    coin ? ((coin.left + coin.right) / 2 - whole.left) / whole.width : null];
+}"""
+
+
+@pytest.mark.parametrize("rule", ["rejection", "match"])
+def test_the_coin_lies_on_the_part_of_p_that_it_decides(page, board, rule):
+    show = opened(page, board, moves=False)
+    show(task="stories", rule=rule, temperature=1.5)
+    seen = {"kept draft": 0, "correction": 0, "own": 0}
+    for cell in page.locator(".lablib-cell").all()[:50]:
+        cell.click()
+        said = page.locator(".lablib-told").inner_text()
+        drawn, parted = page.locator("svg").text_content(), page.evaluate(PARTED)
+        fate = next(name for name in seen if name in drawn)
+        seen[fate] += 1
+        if fate == "own":
+            assert parted is None
+            continue
+        chance, coin = (float(said.split(words)[1][:4]) for words in ("kept one is ", "fell on "))
+        assert f"{chance:.0%}".replace("%", " %") in drawn
+        assert parted[1:] == pytest.approx([chance, coin], abs=0.01)
+        assert ("q covers" in drawn) == (rule == "rejection")
+        assert (coin < chance) == (fate == "kept draft") or abs(coin - chance) < 0.011
+    assert min(seen.values()) > 0
+    show(task="stories", rule=rule, temperature=0.0)
+    assert page.evaluate(PARTED)[2] is None  # greed needs no coin
+    assert "no coin" in page.locator("svg").text_content()
+
+
+def test_a_column_of_a_carpet_holds_its_longest_word_where_there_is_room(page):
+    words = ["a", "letter", "b", "somewhere"] * 9  # all as wide as the widest would not fit
+    shares = (0.5,) * len(words)
+    text = GreedyText("stories", *3 * (tuple(words),), *(shares,) * 3, (True,) * len(words))
+    text = [text] * 3
+    for width, whole in ((1000, {"a", "b", "letter"}), (390, {"a", "b"})):
+        show = opened(page, Acceptance(text), moves=False)
+        with narrowed(page, width):
+            show()
+            cells = page.locator("svg text[font-family*=mono]").all_text_contents()
+        assert {cell for cell in cells if "…" not in cell} >= whole
+        assert outside(page) == []
+
+
 def test_a_chart_is_walked_through_and_keeps_its_axes(page):
     words = ["a", "b", "c", "d"]
     chart = BeforeAfter(words, [2.0, 1.0, 0.0, -1.0])

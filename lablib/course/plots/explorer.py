@@ -127,7 +127,7 @@ class Explorer:
         if controls:
             self.box.add_class("lablib-explorer")
         self._tick()
-        self._start = self.values
+        self._start, self._seen = self.values, False
 
     def compute(self, **values: Any) -> Any:
         """Return what is drawn; depends on the controls' values (and on what never changes)."""
@@ -242,5 +242,10 @@ class Explorer:
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> Any:
         data, metadata = self.still.bundle()
-        view = self.box._repr_mimebundle_()
-        return {**view, **data}, metadata
+        return {**self._displayed(), **data}, metadata
+
+    def _displayed(self) -> dict[str, Any]:
+        """Return what a notebook shows; where controls stand the first time is Reset's place."""
+        if not self._seen:
+            self._start, self._seen = self.values, True
+        return self.box._repr_mimebundle_()

@@ -137,9 +137,8 @@ class SceneExplorer(Explorer):
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> Any:
         data, caption = self.frame()
-        view = self.box._repr_mimebundle_()
         told = {MIME: {**self.told, "data": data}, "text/plain": caption}
-        return {**view, **told}, {"image/png": {"alt": caption}}
+        return {**self._displayed(), **told}, {"image/png": {"alt": caption}}
 
 
 @dataclass(frozen=True)

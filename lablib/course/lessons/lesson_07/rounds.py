@@ -146,7 +146,7 @@ class RoundByRound(ChartExplorer):
         pale = [TINTS[0] if each == "not reached" else COLOURS[0] for each in data["verdicts"]]
         chances = {"q": data["q"], "p": data["p"]}
         marks = upright(data["drafted"], chances, pale) if data["q"] else []
-        says = {"accepted": "✓ accepted", "rejected": "✗ rejected", "not reached": "unjudged"}
+        says = {"accepted": "✓ kept", "rejected": "✗ rejected", "not reached": "not judged"}
         look = {"anchor": "middle", "room": 0.95}
         for i, verdict in enumerate(data["verdicts"]):
             word = f"✗ → {data['own']}" if verdict == "rejected" and data["own"] else says[verdict]

@@ -13,7 +13,7 @@ from lablib.course.theory.closed_forms import acceptance_match, acceptance_rejec
 
 import numpy as np
 
-KEPT, REFUSED = COLOURS[2], COLOURS[1]
+KEPT, REFUSED = COLOURS[:2]
 
 
 class Overlap(ChartExplorer):

@@ -133,6 +133,7 @@ SQUARE = [[0, 0], [1, 0], [1, 1], [0, 1]]
 FURTHEST = 12  # drafts, in the map of best lengths
 SHADES = {0: "#F7FAFD", 1: "#E3EEF8", 2: "#CFE1F2", 3: "#B5D4E9", 4: "#A2CAE4", 5: "#8ABDDC"}
 SHADES |= {8: "#6DAED5", FURTHEST: "#4B97C9"}
+HERE = "#F6CF92"  # the region in which the sliders stand
 
 
 class BestLength(ChartExplorer):
@@ -184,20 +185,18 @@ class BestLength(ChartExplorer):
         title = f"speed-up (dotted: ×1); the best γ is {best}{more}"
         views = [panel(title, x, y, high=240)]
         price, alpha = (axis(0, 1, name, (0, 0.5, 1)) for name in ("price of a draft", ""))
-        title = "the best γ for each α (upward) and price"
+        title = "best γ for each α (upward) and price; orange: here"
         views.append(panel(title, price, alpha, high=240))
         note = f"Here: α = {data['alpha']:.2f}, price {data['drafting']:.2f}; best γ: {best}."
         here = {"dot": [data["drafting"], data["alpha"]], "r": 7, "colour": COLOURS[5]}
-        right = [
-            *self._regions(data["map"], data["reading"]),
-            {"key": "here", **here, "note": note},
-        ]
-        return Chart(views, [left, right])
+        regions = self._regions(data["map"], data["reading"], best)
+        return Chart(views, [left, [*regions, {"key": "here", **here, "note": note}]])
 
-    def _regions(self, best: np.ndarray, reading: float) -> list[dict[str, Any]]:
-        """Return the regions of the map, the more drafts the darker, and their names within."""
-        marks, alphas = [{"key": "a0", "area": SQUARE, "fill": SHADES[0]}], self._alphas
-        for gamma, fill in [*SHADES.items()][1:]:
+    def _regions(self, best: np.ndarray, reading: float, here: int) -> list[dict[str, Any]]:
+        """Return the regions, the more drafts the darker but for that of ``here``, and names."""
+        shades, alphas = SHADES | {max(g for g in SHADES if g <= here): HERE}, self._alphas
+        marks = [{"key": "a0", "area": SQUARE, "fill": shades.pop(0)}]
+        for gamma, fill in shades.items():
             # up to this price the last of γ drafts pays: its tokens beside those of the others
             gain = alphas**gamma / (self._tokens[:, gamma - 1] - (gamma - 1) * alphas**gamma)
             edge = (gain - reading).clip(0, 1).round(4).tolist()
@@ -279,11 +278,9 @@ class Adapting(ChartExplorer):
         if not guesses or not all(set(costs) <= set(each) for each in guesses.values()):
             raise BadValue(f"guesses must hold every task's {[*costs]}")
         self.guesses, self.costs = dict(guesses), dict(costs)
-        names = list(self.costs)
+        names, gammas = list(self.costs), range(1, LONGEST + 1)
         self._fixed = {
-            name: [
-                run(self._texts(name), FixedLength(g), costs[name]) for g in range(1, LONGEST + 1)
-            ]
+            name: [run(self._texts(name), FixedLength(g), costs[name]) for g in gammas]
             for name in names
         }
         super().__init__(
@@ -299,9 +296,8 @@ class Adapting(ChartExplorer):
         costs = self.costs[drafter]
         length = AdaptiveLength(LONGEST, costs, memory=integer("memory", memory, 2))
         found = run(self._texts(drafter), length, costs)
-        ends = np.cumsum(
-            [sum(len(t.right) for t in each[drafter]) for each in self.guesses.values()]
-        )
+        tasks = self.guesses.values()
+        ends = np.cumsum([sum(len(text.right) for text in each[drafter]) for each in tasks])
         plain = found.tokens * costs.forward(1)
         return {
             "drafter": drafter,
@@ -319,7 +315,7 @@ class Adapting(ChartExplorer):
         rows = ("α, estimated", found.alpha, 1), ("γ, chosen", found.length, LONGEST)
         for look, (name, values, top) in enumerate(rows):
             y = axis(0, 1.3 * top, "", (0, top / 2, top))
-            views.append(panel(name, x, y, high=110, below=bool(look)))
+            views.append(panel(name, x, y, high=110, below=bool(look), side=46))
             line = {"line": _steps(found, values), "colour": COLOURS[2 * look]}
             drawn = [{"rule": {"x": end}, "dash": "2 3", "colour": WARM} for end in ends[1:-1]]
             drawn.append({"key": "line", **line})

@@ -16,10 +16,8 @@ function carpet(constants, data, room) {
   const narrow = room < 830, slim = room < 560, beside = slim ? 98 : narrow ? 140 : 168;
   const width = Math.max(250, Math.min(room, 850)), left = 4, high = 23;
   const names = texts.flatMap(each => each.tokens), across = width - left - beside - 14;
-  const lines = slim ? 2 : 1, tall = lines * high + 5 * (lines - 1), half = Math.ceil(longest / lines);
-  const wide = Math.max(cloth.least(names, slim), Math.min(40, Math.floor(across / half)));
-  const columns = Math.min(half, Math.floor(across / wide)), right = width - 2;
-  const at = cloth.spots(data.columns.map(() => wide), wide * columns, lines), shown = at.length;
+  const lines = slim ? 2 : 1, tall = lines * high + 5 * (lines - 1), least = cloth.least(names, slim), right = width - 2;
+  const at = cloth.spots(widths(texts, longest, least, across, lines), across, lines), shown = at.length;
   const side = left + across, place = cloth.placing(side + 18, right, most);
   const shapes = [], pens = cloth.pens(shapes), [add] = pens;
   const write = (key, x, y, text, more) => pens[1](key, x, y, text, {'font-size': 12, ...more});
@@ -35,11 +33,11 @@ function carpet(constants, data, room) {
     add(`share${y}`, 'path', {d: `M${left} ${y}H${side}`, stroke: share ? INK.grid : INK.faint});
     if (y <= shares) write(`share${y}t`, side + 5, y + 4, String(share), {fill: INK.faint, 'font-size': 11});
   }
-  at.forEach(([line, from], column) => {
+  at.forEach(([line, from, wide], column) => {
     const [kept, judged] = data.columns[column], share = judged ? Math.max(2, 28 * kept / judged) : 0, low = shares + 36 * line;
     const note = judged ? `Token ${column + 1} of a text: of ${judged} drafts that were judged there, `
       + `${kept} were kept.` : `Token ${column + 1} of a text: no draft was judged there.`;
-    const thin = Math.max(2, wide - 6), x = left + from + (wide - thin) / 2;
+    const thin = Math.max(2, Math.min(...at.map(([, , each]) => each)) - 6), x = left + from + (wide - thin) / 2;
     add(`c${column}`, 'rect', {x, y: low - share, width: thin, height: share, fill: INK.kept, 'fill-opacity': 0.55});
     if (!judged) write(`n${column}`, x + thin / 2, low - 10, '–', {'text-anchor': 'middle', fill: INK.faint});
     add(`C${column}`, 'rect', {x, y: low - 28, width: thin, height: 28, fill: 'transparent', note});
@@ -48,7 +46,7 @@ function carpet(constants, data, room) {
   said.forEach(([words, up]) => write(words, side + (up < 0 ? 5 : 16), shares - up, words, {fill: INK.faint, 'font-size': 11}));
 
   const bottom = top + rows * tall, drawn = texts.map((text, row) => woven(text, data, row, shown));
-  cloth.lines(pens, {left, place, most, top, bottom, mean, right, end: left + wide * columns, more: longest - shown, vain: cloth.waste(drawn)});
+  cloth.lines(pens, {left, place, most, top, bottom, mean, right, end: side, more: longest - shown, vain: cloth.waste(drawn)});
   drawn.forEach((text, row) => cloth.row(pens, row, text, {at, high, left, y: top + row * tall, lines, place, right}));
 
   const below = bottom + 43, third = width / 3, step = 132;
@@ -58,6 +56,20 @@ function carpet(constants, data, room) {
   class_bars(add, write, data.classes, ...places[1]);
   yields(add, write, data, ...places[2], most);
   return {width, height: places[2][1] + 116, shapes};
+}
+
+// Return how wide the columns are: a place is one column in all texts. While there is room it holds its longest word, short ones first.
+function widths(texts, longest, least, across, lines) {
+  const wanted = Array.from({length: longest}, (_, i) => Math.max(least, ...texts.map(({tokens}) => cloth.fit(tokens[i] || '', least) - 3)));
+  const found = wanted.map(() => least);
+  let free = lines * across - (lines - 1) * Math.max(...wanted) - least * longest;
+  for (const i of [...wanted.keys()].sort((a, b) => wanted[a] - wanted[b])) {
+    if (wanted[i] - least > free) break;
+    free -= wanted[i] - least;
+    found[i] = wanted[i];
+  }
+  const more = Math.max(0, Math.floor(free / longest));
+  return found.map(wide => Math.max(wide, Math.min(40, wide + more)));
 }
 
 // Return what became of a text's tokens, so many of them, and its whole rounds.

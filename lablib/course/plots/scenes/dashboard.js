@@ -9,7 +9,8 @@
 //   lines: {rule: [α]}, points: {rule: [[α, low, high]]}: one for each temperature, of a rule that was counted,
 //   others: {drafter: [α]} of rejection}
 
-const INK = {...cloth.INK, p: '#0072B2', q: '#B84F00'};
+const INK = {...cloth.INK, p: '#BBBBBB', q: '#B84F00'};
+const OUTLINE = {fill: 'none', stroke: INK.q, 'stroke-width': 1.6};
 const LOOKS = [['kept', 'kept (stronger: p and q agree)'], ['refused', 'refused, corrected'], ['own', 'bonus']];
 const RULES = {match: '#0072B2', coupled: '#A0437A', rejection: '#333333', block: '#B84F00'};
 const TALL = 112;  // of a panel's axes
@@ -57,8 +58,8 @@ function woven({words, coins}, data, number, most) {
       const where = `Text ${number + 1}, token ${place + 1}, “${words[ids[place]]}”`;
       const behind = drafted - kept > 1 ? `; ${drafted - kept - 1} behind it in vain` : '';
       const fate = !drafted ? `nothing was drafted here, the target's own` : i === drafted ? `the bonus, the target's own`
-        : `draft ${i + 1} of round ${round + 1}: its chance to be a kept one is ${share_of(chance)}, and the coin fell on `
-          + `${share_of(coins[number][place])}: ${what === 'kept' ? 'kept' : `refused, and the target wrote its own${behind}`}`;
+        : `at draft ${i + 1} of round ${round + 1}; the chance that it came as a kept one is ${share_of(chance)}, and the coin fell on `
+          + `${share_of(coins[number][place])}: ${what === 'kept' ? 'kept' : `a draft was refused, and the target wrote its own${behind}`}`;
       cells.push({what, share, name: words[ids[place]], chance, coin: coins[number][place],
         note: `${where}: ${fate}. Σ min(p, q) = ${share.toFixed(2)}.`});
     }
@@ -79,32 +80,37 @@ function picked(data, texts, chosen) {
   return [0, shares.indexOf(Math.min(...shares)), cells];
 }
 
-// The likely words at one token, and its coin.
+// The likely words at one token: p as bars, q as outlines on them. Of the token that came, p's bar is parted as 08's columns
+// are: what the rule gives to kept drafts (of rejection, what q covers), and the rest. The coin fell on one of the two.
 function a_token([add, write], {words}, data, [x, y, width], [row, column, cells]) {
-  const {name, share, chance, coin, what} = cells[column], from = x + 64, scale = width - 64 - 68;
+  const {name, share, chance, coin, what} = cells[column], from = x + 64, scale = width - 64 - 76;
   const before = data.tokens[row].slice(0, column).map(id => words[id].replace('␣', ' ')).join('').slice(-12);
+  const judged = what === 'kept' || what === 'refused', hot = data.temperature > 0, second = x + (hot ? 80 : 138);
   write('token', x, y, `text ${row + 1}, token ${column + 1}: …${before} ▸ ${name}`, {'font-weight': 600});
-  write('token-p', from, y + 16, data.temperature ? 'target p' : 'target p, before the choice', {fill: INK.p});
-  write('token-q', from + (data.temperature ? 56 : 158), y + 16, data.temperature ? 'drafter q' : 'q', {fill: INK.q});
+  add('token-pk', 'rect', {x, y: y + 7, width: 12, height: 10, fill: INK.p});
+  write('token-p', x + 17, y + 16, hot ? 'target p' : 'p before the choice');
+  add('token-qk', 'rect', {x: second, y: y + 7, width: 12, height: 10, ...OUTLINE});
+  write('token-q', second + 17, y + 16, 'drafter q', {fill: INK.q});
+  if (judged && hot) write('token-c', second + 86, y + 16, '▾ coin');  // greed needs none
   data.best[row][column].slice(0, 4).forEach(([id, p, q], i) => {
-    const at = y + 23 + 17 * i, mine = id === data.tokens[row][column];
-    write(`b${i}`, from - 5, at + 11, (mine ? '▸ ' : '') + words[id].slice(0, mine ? 6 : 8),
+    const at = y + 27 + 20 * i, mine = id === data.tokens[row][column], parted = mine && judged, long = Math.max(1, scale * p / 100);
+    write(`b${i}`, from - 5, at + 10, (mine ? '▸ ' : '') + words[id].slice(0, mine ? 6 : 8),
       {'text-anchor': 'end', 'font-weight': mine ? 700 : 400});
-    add(`bp${i}`, 'rect', {x: from, y: at, width: Math.max(1, scale * p / 100), height: 7, fill: INK.p});
-    add(`bq${i}`, 'rect', {x: from, y: at + 7, width: Math.max(1, scale * q / 100), height: 6, fill: INK.q, 'fill-opacity': 0.75});
-    const end = from + scale * Math.max(p, q) / 100 + 4;
-    write(`bp${i}t`, end, at + 11, `${p} %`, {fill: INK.p});
-    write(`bq${i}t`, end + 34, at + 11, `${q} %`, {fill: INK.q});
+    add(`bp${i}`, 'rect', {x: from, y: at, width: long, height: 12, fill: parted ? INK.refused : INK.p});
+    add(`bk${i}`, 'rect', {x: from, y: at, width: parted ? long * chance / 100 : 0, height: 12, fill: INK.kept});
+    add(`bq${i}`, 'rect', {x: from, y: at - 2, width: scale * q / 100, height: 16, ...OUTLINE});
+    if (parted && hot) add('coin', 'path', {d: `M${from + long * coin / 100} ${at + 14}v-16l-4 -5h8l-4 5`, stroke: '#111111', 'stroke-width': 1.8, fill: '#111111'});
+    const end = from + scale * Math.max(p, q) / 100 + 6;
+    write(`bp${i}t`, end, at + 10, `${p} %`);
+    write(`bq${i}t`, end + 38, at + 10, `${q} %`, {fill: INK.q});
   });
-  const low = y + 101;
-  write('coin', from - 5, low + 4, 'coin', {'text-anchor': 'end'});
-  const judged = what === 'kept' || what === 'refused';
-  add('coin-all', 'rect', {x: from, y: low - 5, width: scale, height: 9, fill: '#FFFFFF', stroke: INK.faint});
-  add('coin-kept', 'rect', {x: from, y: low - 5, width: judged ? scale * chance / 100 : 0, height: 9, fill: INK.kept, 'fill-opacity': 0.6});
-  add('coin-at', 'path', {d: `M${from + scale * coin / 100} ${low - 9}v17`, stroke: '#111111', 'stroke-width': judged ? 2.5 : 0});
-  const end = judged ? `a kept draft with ${share_of(chance)}, coin ${share_of(coin)}: ${what}` : 'no draft was judged here';
-  write('coin-says', x, low + 20, end);
-  write('coin-share', x, low + 37, `Σ min(p, q) = ${share.toFixed(2)} at this token`, {fill: INK.faint});
+  const covers = data.rule === 'rejection' ? 'q covers' : `${data.rule} keeps`, kept = what === 'kept';
+  const fell = `${covers} ${chance} % of p's bar; the coin fell`, last = kept ? 'this one came as a kept draft' : 'this one came as a correction';
+  const says = judged && hot ? [fell, `${kept ? 'there' : 'beyond'}: ${last}`]
+    : judged ? [`the drafter's best is ${kept ? 'the same' : 'another'}, no coin:`, last]
+      : [what === 'none' ? 'nothing was drafted here:' : 'all drafts of its round were kept:', "this one is the target's own"];
+  says.forEach((line, i) => write(`coin-says${i}`, x, y + 121 + 15 * i, line));
+  write('coin-share', x, y + 155, `Σ min(p, q) = ${share.toFixed(2)} at this token`, {fill: INK.faint});
 }
 
 // How many drafts a whole round keeps.
