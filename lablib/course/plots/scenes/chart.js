@@ -11,8 +11,9 @@
 
 const FAINT = '#767676', LINE = '#333333', GRID = '#E4E4E4', SIDE = 46, GAP = 26, LETTER = 6.4;
 const {HALO} = cloth;
-const CORNERS = {square: [[-0.9, -0.9], [0.9, -0.9], [0.9, 0.9], [-0.9, 0.9]], diamond: [[0, -1.25], [1.25, 0], [0, 1.25], [-1.25, 0]],
-  triangle: [[0, -1.3], [1.2, 0.9], [-1.2, 0.9]]};
+// Of shapes whose area is that of a circle: how far an edge is from the middle, and where corners are if an edge is at 1.
+const CORNERED = {square: [0.886, [[-1, -1], [1, -1], [1, 1], [-1, 1]]], diamond: [0.886, [[0, -1.414], [1.414, 0], [0, 1.414], [-1.414, 0]]],
+  triangle: [0.778, [[0, -2], [1.732, 1], [-1.732, 1]]]};
 
 function chart({panels, keys = []}, data, room) {
   const width = Math.max(250, Math.min(room, 850)), narrow = room < 560, shapes = [];
@@ -175,10 +176,11 @@ function draw([add, write], key, mark, cell, across, up, box) {
     else if (low.length) add(`${key}band`, 'path', {d: `${path([...low, ...high.reverse()])}Z`, fill: colour, 'fill-opacity': 0.15});
     add(key, 'path', {d: path(mark.line), fill: 'none', stroke: colour, 'stroke-width': mark.wide ?? 2, ...cell, ...dash});
   } else if (mark.dot) {
-    const [x, y] = [across(mark.dot[0]), up(mark.dot[1])], {r = 4, hollow} = mark, corners = CORNERS[mark.shape];
-    const look = {fill: hollow ? mark.fill || 'none' : colour, stroke: hollow ? colour : '#FFFFFF', 'stroke-width': hollow ? 2.5 : 1, ...cell};
-    if (corners) add(key, 'path', {d: `M${corners.map(([a, b]) => `${x + a * r} ${y + b * r}`).join('L')}Z`, ...look});
-    else add(key, 'circle', {cx: x, cy: y, r, ...look});
+    const [x, y] = [across(mark.dot[0]), up(mark.dot[1])], {r = 4, hollow} = mark, [share, corners] = CORNERED[mark.shape] || [1];
+    const ring = hollow ? Math.min(2.5, share * r) : 1, edge = share * r + (hollow ? -ring : ring) / 2;  // a ring lies within r, white around it
+    const look = {fill: hollow ? mark.fill || 'none' : colour, stroke: hollow ? colour : '#FFFFFF', 'stroke-width': ring, ...cell};
+    if (corners) add(key, 'path', {d: `M${corners.map(([a, b]) => `${x + a * edge} ${y + b * edge}`).join('L')}Z`, ...look});
+    else add(key, 'circle', {cx: x, cy: y, r: edge, ...look});
   } else if (mark.rule) {
     const {x, y} = mark.rule, flat = y !== undefined;
     add(key, 'path', {d: flat ? `M${box.left} ${up(y)}h${box.width}` : `M${across(x)} ${box.top}v${box.height}`,
