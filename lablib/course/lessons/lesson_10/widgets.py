@@ -274,4 +274,4 @@ def scars(gaps: Mapping[str, Sequence[float]]) -> Chart:
     names = [(0.4 - row, layer) for row, layer in enumerate(gaps)]
     y = axis(0.9 - len(gaps), 1, "", names, bare=True)
     title = f"largest logit difference (highest bar: {most:.1f})"
-    return Chart([panel(title, x, y, high=36 * len(gaps), side=112)], [marks])
+    return Chart([panel(title, x, y, high=36 * len(gaps), side=122)], [marks])

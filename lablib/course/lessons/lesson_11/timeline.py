@@ -233,7 +233,7 @@ class BatchTimeline(ChartExplorer):
         names = [(-y, " ".join(call.prompt)) for y, call in enumerate(data.calls)]
         x = axis(-0.5, self._end + 0.5, "milliseconds", range(0, int(self._end) + 1, 10), grid=True)
         y = axis(low, high, "", names, bare=True)
-        view = panel("each box is a token", x, y, high=26 * len(names) + 10, side=112)
+        view = panel("each box is a token", x, y, high=26 * len(names) + 10, side=118)
         return Chart([view], [[*under, *marks, *asked]], KEYS)
 
     def caption(self, data: Timeline) -> str:
@@ -262,9 +262,10 @@ def rows_of_steps(asked: Sequence[int], run: Sequence[int], drawn: Sequence[int]
         ("asked", COLOURS[0], [0.15 * len(asked), 1.03 * most]),
         ("sentences end", WARM, [full + 1, 1.03 * most]),
     )
-    words = *words, ("different ones: rows run", "#8A5A00", [0.3 * len(asked), 0.1 * most])
     for word, colour, at in words:
         marks.append({"text": word, "at": at, "colour": colour, "bold": colour != WARM})
+    run_here = {"text": "different ones: rows run", "at": [0.27 * len(asked), 0.2 * most]}
+    marks.append({**run_here, "colour": "#8A5A00", "bold": True, "room": 0.45 * len(asked)})
     x, y = axis(1, len(asked), "step"), axis(0, 1.25 * most, "", (0, most / 2, most))
     return Chart([panel("rows of a step", x, y, high=240)], [marks])
 
