@@ -189,11 +189,9 @@ class ReplayCost(ChartExplorer):
 
     def compute(self, alpha: float, drafted: int) -> dict[str, Any]:
         """Return forwards for each written token, for each γ, and what rounds read."""
-        forwards: list[list[float]] = [[], []]
-        for n in self.counts:
-            written, (chance, _) = expected_tokens(alpha, n), replayed(alpha, n)
-            forwards[0].append(1 / written)
-            forwards[1].append((1 + chance) / written)
+        trimming = [1 / expected_tokens(alpha, n) for n in self.counts]
+        replays = [1 + replayed(alpha, n)[0] for n in self.counts]
+        forwards = [trimming, np.multiply(trimming, replays).tolist()]
         kept = [alpha**n * (1 - alpha) for n in range(drafted)]
         more = 1 + replayed(alpha, drafted)[1] / (drafted + 1)
         return {"forwards": forwards, "kept": [*kept, alpha**drafted], "more": more}
@@ -221,9 +219,8 @@ class ReplayCost(ChartExplorer):
         ticks = [(each, f"{each * (drafted + 1)}") for each in (0, 1, 2)]
         right = panel("tokens that a round reads", x, axis(0, 2.1, "", ticks))
         keys = [(FIRST, "first forward", False), (AGAIN, "second forward: the replay", False)]
-        return Chart(
-            [left, right], [[*curves(self.counts, series, (0, 5)), even, here], rounds], keys
-        )
+        marks = [*curves(self.counts, series, (0, 5)), even, here]
+        return Chart([left, right], [marks, rounds], keys)
 
     def caption(self, data: dict[str, Any]) -> str:
         """Name the forwards of both ways at the chosen γ, and what replays read more."""

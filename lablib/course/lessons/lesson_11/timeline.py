@@ -223,13 +223,12 @@ class BatchTimeline(ChartExplorer):
                 left, key = began + wide * (place - min(places)), f"{i}.{y}.{place}"
                 room = {"bar": [left, left + wide, -y - 0.4, -y + 0.4], "fill": "#FFFFFF"}
                 bar = {"bar": [left + 0.08 * wide, left + 0.92 * wide, -y - 0.36, -y + 0.36]}
-                look = {
-                    "fill": WARM if fate == FOUND else COLOURS[number % 6],
-                    "hollow": fate != RUN,
-                }
+                fill = WARM if fate == FOUND else COLOURS[number % 6]
                 note = f"“{data.calls[y].prompt[place]}”: {fate}, forward {i + 1}."
                 marks.append({"key": f"w{key}", **room})  # the line ends here
-                marks.append({"key": f"b{key}", **bar, **look, "note": note})
+                marks.append(
+                    {"key": f"b{key}", **bar, "fill": fill, "hollow": fate != RUN, "note": note}
+                )
         names = [(-y, " ".join(call.prompt)) for y, call in enumerate(data.calls)]
         x = axis(-0.5, self._end + 0.5, "milliseconds", range(0, int(self._end) + 1, 10), grid=True)
         y = axis(low, high, "", names, bare=True)
@@ -261,11 +260,11 @@ def rows_of_steps(asked: Sequence[int], run: Sequence[int], drawn: Sequence[int]
     words = (
         ("asked", COLOURS[0], [0.15 * len(asked), 1.03 * most]),
         ("sentences end", WARM, [full + 1, 1.03 * most]),
+        ("different ones: rows run", "#8A5A00", [0.27 * len(asked), 0.2 * most]),
     )
     for word, colour, at in words:
-        marks.append({"text": word, "at": at, "colour": colour, "bold": colour != WARM})
-    run_here = {"text": "different ones: rows run", "at": [0.27 * len(asked), 0.2 * most]}
-    marks.append({**run_here, "colour": "#8A5A00", "bold": True, "room": 0.45 * len(asked)})
+        look = {"colour": colour, "bold": colour != WARM, "room": 0.45 * len(asked)}
+        marks.append({"text": word, "at": at, **look})
     x, y = axis(1, len(asked), "step"), axis(0, 1.25 * most, "", (0, most / 2, most))
     return Chart([panel("rows of a step", x, y, high=240)], [marks])
 

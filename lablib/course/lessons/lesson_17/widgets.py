@@ -75,15 +75,13 @@ class Masked(ChartExplorer):
         Below them stands the mass that was allowed on the way: it depends on the first word alone.
         """
         series = {"model, no grammar": data["model"], "mask": data["shown"]}
-        marks, names = upright(data["names"], series), []
-        for i, (name, wanted, true) in enumerate(
-            zip(data["names"], data["wanted"].tolist(), data["true"].tolist(), strict=True)
-        ):
-            names.append((i, f"{name}✓" if wanted else name))
-            if wanted:
-                line = {"line": [[i - 0.45, true], [i + 0.45, true]], "wide": 3}
-                note = f"{name}: {true:.3f} of the texts of a model that had obeyed."
-                marks.append({"key": f"t{i}", **line, "note": note})
+        marks, names = upright(data["names"], series), [*enumerate(data["names"])]
+        for i in np.flatnonzero(data["wanted"]).tolist():
+            name, true = data["names"][i], float(data["true"][i])
+            names[i] = (i, f"{name}✓")
+            line = {"line": [[i - 0.45, true], [i + 0.45, true]], "wide": 3}
+            note = f"{name}: {true:.3f} of the texts of a model that had obeyed."
+            marks.append({"key": f"t{i}", **line, "note": note})
         letters = ", ".join(f"{word[0]} {word}" for word in self.chain.words)
         x = axis(-0.6, len(names) - 0.4, "the text", names, bare=True)
         keys = [*bar_keys(series), ("#333333", "model, had it obeyed", False)]
