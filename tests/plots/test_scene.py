@@ -587,15 +587,17 @@ def test_dots_of_one_size_have_one_area_whatever_their_look(page, r):
     assert areas == pytest.approx([math.pi * r**2] * len(shapes), rel=0.04)
 
 
-def test_the_frontier_has_room_in_a_narrow_window(page):
-    explorer = CHARTS["Frontier"]()
+@pytest.mark.parametrize("name", CHARTS)
+def test_a_chart_has_room_in_a_narrow_cell(page, name):
+    """JupyterLab leaves a cell 274 pixels on a phone."""
+    explorer = CHARTS[name]()
     show = opened(page, explorer, moves=False)
     with narrowed(page, 290):
         for values in charts.ends(explorer):
             show(**values)
             assert outside(page) == []
         lines = page.locator("svg path[stroke='#E4E4E4']")  # the grid's
-        assert lines.first.bounding_box()["width"] > 155
+        assert name != "Frontier" or lines.first.bounding_box()["width"] > 155
 
 
 def test_names_of_lines_that_meet_at_the_end_stand_as_the_lines_do_before(page):
