@@ -119,16 +119,18 @@ def test_costs_are_for_each_written_token() -> None:
     widget = ReplayCost(most=8)
     data = widget.compute(alpha=0.5, drafted=4)
     written = 1 + 0.5 + 0.25 + 0.125 + 0.0625
-    (trim, replay), (trim_tokens, replay_tokens) = (
-        [way[3] for way in data[name]] for name in ("forwards", "tokens")
-    )
+    trim, replay = (way[3] for way in data["forwards"])
     assert trim == pytest.approx(1 / written)
     assert replay == pytest.approx((2 - 0.0625) / written)
     assert replay == pytest.approx(1)  # here speculation with replays is worth just nothing
-    assert trim_tokens == pytest.approx(5 / written)
     again = 0.5 * 1 + 0.25 * 2 + 0.125 * 3 + 0.0625 * 4
-    assert replay_tokens == pytest.approx((5 + again) / written)
-    assert read(widget.draw(data))
+    assert data["more"] == pytest.approx((5 + again) / 5)
+    _, rounds = read(widget.draw(data))
+    areas = {"f": 0.0, "r": 0.0}  # columns are as wide as likely, and as high as what is read
+    for mark in rounds:
+        left, right, low, high = mark["bar"]
+        areas[mark["key"][0]] += 5 * (right - left) * (high - low)
+    assert areas == pytest.approx({"f": 5, "r": again})
     assert "runs 1.00 times for each written token, with trimming 0.52" in widget.set(
         alpha=0.5, drafted=4
     )

@@ -241,10 +241,27 @@ def test_the_timeline_says_what_was_saved():
     assert (data.run, data.alone) == (3, 6)
     assert data.calls[2].batch == data.calls[0].batch  # it joined one that was running
     assert f"{np.mean(data.waits):.1f} ms on average" in timeline.picture.caption
-    assert read(timeline.draw(data))
+    (marks,) = read(timeline.draw(data))
+    assert "joins one that runs" in [mark.get("text") for mark in marks]
     for bad in ([], [(1, ["a"]), (0, ["b"])], [(0, [])]):
         with pytest.raises(ValueError, match="queries must be"):
             BatchTimeline(bad)
+
+
+@pytest.mark.parametrize("batch_size", range(1, 7))
+@pytest.mark.parametrize("timeout", [0.0, 1.0, 10.0])
+def test_each_token_of_a_timeline_is_a_box_and_each_that_is_run_a_filled_one(batch_size, timeout):
+    timeline = BatchTimeline([(2.0 * i, query) for i, query in enumerate(QUERIES)])
+    data = timeline.compute(batch_size, timeout)
+    (marks,) = read(timeline.draw(data))
+    boxes = [
+        mark for mark in marks if "run" in mark.get("note", "") or "found" in mark.get("note", "")
+    ]
+    assert sum(not mark["hollow"] for mark in boxes) == data.run
+    assert len(boxes) == sum(len(call.prompt) for call in data.calls if call.batch is not None)
+    found = [mark for mark in boxes if "found in the tree" in mark["note"]]
+    assert all(mark["hollow"] for mark in found)
+    assert bool(found) == (len({call.batch for call in data.calls}) > 1)
 
 
 # The callers of exercise 11.1.

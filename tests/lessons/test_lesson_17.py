@@ -100,7 +100,13 @@ def test_weights_mend_a_mask(masked: Masked, name: str, dependence: float) -> No
         assert not data["shown"][~data["wanted"]].any()
         assert data["share"] == pytest.approx(data["model"][data["wanted"]].sum())
     assert weighed["shown"] == pytest.approx(weighed["true"])
-    assert read(masked.draw(plain))
+    texts, ways = read(masked.draw(plain))
+    model, shown = ([m["bar"][3] for m in texts if m["key"].startswith(b)] for b in ("b0.", "b1."))
+    mass = np.repeat([mark["bar"][3] for mark in ways if "bar" in mark], 4)
+    wanted = plain["wanted"]  # the mask's chance is the model's, divided by what was allowed
+    assert np.array(shown)[wanted] * mass[wanted] == pytest.approx(
+        np.array(model)[wanted], abs=1e-4
+    )
 
 
 def test_a_mask_alone_is_right_only_where_nothing_is_hidden(masked: Masked) -> None:

@@ -3,6 +3,7 @@
 import contextlib
 import io
 import json
+import math
 import re
 
 from lablib import models
@@ -19,7 +20,7 @@ from lablib.course.lessons.lesson_11.widgets import TreeFilm
 from lablib.course.lessons.lesson_13.rounds import Prices
 from lablib.course.lessons.lesson_13.widgets import ALL, Trees, mask_figure
 from lablib.course.plots import scene
-from lablib.course.plots.charts import lines, show, token_strip
+from lablib.course.plots.charts import axis, lines, panel, show, token_strip
 from lablib.course.replay.recording import HEAD, LOOKUP
 from lablib.course.tasks import stories
 from lablib.inference.speculation.costs import Costs
@@ -543,6 +544,7 @@ def test_a_chart_is_walked_through_and_keeps_its_axes(page):
     assert page.complaints == []
 
 
+SHAPES = ("circle", "triangle", "square", "diamond")
 CHARTS = {each.__name__: make for each, make in charts.EVERY.items()}
 CHARTS["rows of a still"] = lambda: show(scars({"a layer": [2, 1e-6, 0], "b": [1, 0, 2]}), "Two.")
 CHARTS["a still"] = lambda: show(mask_figure([-1, -1, 0, 0, 1, 2], "abcdef"), "A tree.")
@@ -611,15 +613,42 @@ def test_a_key_is_a_line_where_a_line_is_meant(page):
     assert keys[1].evaluate_all(dashes) == ["2 3", "6 3"]
 
 
-def test_the_frontier_has_room_in_a_narrow_window(page):
-    explorer = CHARTS["Frontier"]()
+# A part of 60 pixels around the last shape, four times as large: edges are of many pixels.
+LENS = """() => {
+  const svg = document.querySelector('svg'), {x, y, width, height} = svg.lastChild.getBBox();
+  const part = `${x + width / 2 - 30} ${y + height / 2 - 30} 60 60`;
+  const look = {viewBox: part, width: 240, height: 240};
+  for (const [name, value] of Object.entries(look)) svg.setAttribute(name, value);
+}"""
+
+
+@pytest.mark.parametrize("r", [4, 6, 22])
+def test_dots_of_one_size_have_one_area_whatever_their_look(page, r):
+    """Black on white, a hollow one filled with its own colour: the area is what is dark."""
+    shapes = [(shape, hollow) for shape in SHAPES for hollow in (False, True)]
+    look = {"dot": [1, 0], "r": r, "colour": "#000000", "fill": "#000000"}
+    bare = panel("", axis(0, 2, "", ()), axis(-1, 1, "", ()), high=60)
+    areas = []
+    for shape, hollow in shapes:
+        chart = scene.Chart([bare], [[{**look, "shape": shape, "hollow": hollow}]])
+        opened(page, show(chart, "A dot."), moves=False)()
+        page.evaluate(LENS)
+        seen = Image.open(io.BytesIO(page.locator("svg").screenshot())).convert("L")
+        areas.append(float((1 - np.asarray(seen) / 255).sum()) / 4**2)
+    assert areas == pytest.approx([math.pi * r**2] * len(shapes), rel=0.04)
+
+
+@pytest.mark.parametrize("name", CHARTS)
+def test_a_chart_has_room_in_a_narrow_cell(page, name):
+    """JupyterLab leaves a cell 274 pixels on a phone."""
+    explorer = CHARTS[name]()
     show = opened(page, explorer, moves=False)
     with narrowed(page, 290):
         for values in charts.ends(explorer):
             show(**values)
             assert outside(page) == []
         lines = page.locator("svg path[stroke='#E4E4E4']")  # the grid's
-        assert lines.first.bounding_box()["width"] > 155
+        assert name != "Frontier" or lines.first.bounding_box()["width"] > 155
 
 
 def test_names_of_lines_that_meet_at_the_end_stand_as_the_lines_do_before(page):

@@ -88,7 +88,8 @@ class Player(widgets.IntSlider):
         super().__init__(0, 0, steps - 1, description=label)
         self.play = widgets.Play(max=steps - 1, interval=milliseconds, show_repeat=False)
         self.link = widgets.jslink((self.play, "value"), (self, "value"))
-        self.row = widgets.HBox([self.play, self], layout={"flex_flow": "row wrap"})
+        look = {"flex_flow": "row wrap", "flex": "1 1 auto", "max_width": "54em"}
+        self.row = widgets.HBox([self.play, self], layout=look)
 
 
 class Explorer:
@@ -115,7 +116,9 @@ class Explorer:
         for control in controls.values():  # side by side where there is room; no label is cut
             label = 0.55 * len(control.description) + 1
             control.style.description_width = f"{label:.1f}em"
-            control.layout = {"width": f"{label + 14:.1f}em", "max_width": "calc(100% - 4px)"}
+            grows = {"flex": "1 1 auto"} if hasattr(control, "max") else {}  # a longer slider
+            widest = f"min(100% - 4px, {label + 32:.1f}em)"
+            control.layout = {"width": f"{label + 14:.1f}em", "max_width": widest, **grows}
         reset = widgets.Button(description="Reset", tooltip="Put every control back")
         reset.layout.width = "auto"
         reset.on_click(lambda _: self.set(**self._start))

@@ -25,6 +25,7 @@ LAYERS = ("keys and values", "sliding window", "recurrent state")
 ALL, EACH, REPLAY = "trim_prompt_cache", "trim what can be trimmed", "snapshot and replay"
 SINGLY = "snapshots between drafts"  # these are read one by one
 WAYS = (ALL, EACH, REPLAY, SINGLY)
+FIRST, AGAIN = "#A9D3F0", "#F0A884"  # forwards of a round
 
 
 class Marks:
@@ -182,48 +183,52 @@ class ReplayCost(ChartExplorer):
     def __init__(self, most: int = 12) -> None:
         self.counts = list(range(1, integer("most", most, 2) + 1))
         super().__init__(
-            alpha=slider(0.8, 0.0, 1.0, 0.05, label="chance α"),
+            alpha=slider(0.8, 0.3, 1.0, 0.05, label="chance α"),
             drafted=slider(4, 1, most, label="drafts γ"),
         )
 
     def compute(self, alpha: float, drafted: int) -> dict[str, Any]:
-        """Return forwards and tokens read for each written token, for each γ and both ways."""
-        rows: dict[str, list[list[float]]] = {"forwards": [[], []], "tokens": [[], []]}
-        for n in self.counts:
-            written = expected_tokens(alpha, n)
-            chance, again = replayed(alpha, n)
-            rows["forwards"][0].append(1 / written)
-            rows["forwards"][1].append((1 + chance) / written)
-            rows["tokens"][0].append((n + 1) / written)
-            rows["tokens"][1].append((n + 1 + again) / written)
-        return {**rows, "alpha": alpha, "drafted": drafted}
+        """Return forwards for each written token, for each γ, and what rounds read."""
+        trimming = [1 / expected_tokens(alpha, n) for n in self.counts]
+        replays = [1 + replayed(alpha, n)[0] for n in self.counts]
+        forwards = [trimming, np.multiply(trimming, replays).tolist()]
+        kept = [alpha**n * (1 - alpha) for n in range(drafted)]
+        more = 1 + replayed(alpha, drafted)[1] / (drafted + 1)
+        return {"forwards": forwards, "kept": [*kept, alpha**drafted], "more": more}
 
     def chart(self, data: dict[str, Any]) -> Chart:
-        """Draw both costs against γ, and mark the chosen one."""
-        views, marks = [], []
-        reads = axis(1, 28, "", (1, 2, 4, 8, 16), log=True)  # words stand above the lines
-        heights = {"forwards": axis(0, 2.4, "", (0, 1, 2)), "tokens": reads}
-        titles = {"forwards": "forwards per token written (dotted: no drafts)"}
-        titles["tokens"] = "tokens read per token written (log)"
-        for name, y in heights.items():
-            series = dict(zip(("trimming", "replay"), data[name], strict=True))
-            x = axis(0.7, len(self.counts) + 0.3, "drafts γ", self.counts[1::2])
-            views.append(panel(titles[name], x, y, series))
-            even = {"rule": {"y": 1}, "dash": "2 3"}
-            here = {"key": "here", "rule": {"x": data["drafted"]}, "colour": WARM}
-            here["text"] = f"γ = {data['drafted']}"
-            marks.append([*curves(self.counts, series, (0, 5)), {"key": "even", **even}, here])
-        return Chart(views, marks)
+        """Draw the forwards against γ; and, as wide as it is likely, what a round reads."""
+        drafted = len(data["kept"]) - 1
+        series = dict(zip(("trimming", "replay"), data["forwards"], strict=True))
+        x = axis(0.7, len(self.counts) + 0.3, "drafts γ", self.counts[1::2])
+        y = axis(0, 1.6, "", (0, 0.5, 1))  # words stand above the lines
+        left = panel("forwards per token written (dotted: no drafts)", x, y, series)
+        here = {"key": "here", "rule": {"x": drafted}, "colour": WARM, "text": f"γ = {drafted}"}
+        even = {"key": "even", "rule": {"y": 1}, "dash": "2 3"}
+        rounds, at = [], 0.0
+        for n, share in enumerate(data["kept"]):
+            again = (n + 1) / (drafted + 1) if n < drafted else 0.0
+            note = f"{n} of {drafted} kept in {share:.2f} of the rounds: "
+            note += f"{drafted + 1} tokens are read, then {n + 1 if again else 0} again."
+            ends, look = [at, at + share], {"edge": "#555555", "note": note}
+            first = {"bar": [*ends, 0, 1], "fill": FIRST, "text": str(n)}
+            rounds += [{"key": f"f{n}", **first, **look}]
+            rounds += [{"key": f"r{n}", "bar": [*ends, 1, 1 + again], "fill": AGAIN, **look}]
+            at += share
+        x = axis(0, 1, "share of rounds (in it: drafts kept)", (0, 0.5, 1))
+        ticks = [(each, f"{each * (drafted + 1)}") for each in (0, 1, 2)]
+        right = panel("tokens that a round reads", x, axis(0, 2.1, "", ticks))
+        keys = [(FIRST, "first forward", False), (AGAIN, "second forward: the replay", False)]
+        marks = [*curves(self.counts, series, (0, 5)), even, here]
+        return Chart([left, right], [marks, rounds], keys)
 
     def caption(self, data: dict[str, Any]) -> str:
         """Name the forwards of both ways at the chosen γ, and what replays read more."""
-        at = data["drafted"] - 1
-        trim, replay = (way[at] for way in data["forwards"])
-        trim_tokens, replay_tokens = (way[at] for way in data["tokens"])
+        trim, replay = (way[len(data["kept"]) - 2] for way in data["forwards"])
         return (
             f"With replays the target runs {replay:.2f} times for each written token, with "
             f"trimming {trim:.2f}, without drafts once; replays make it read "
-            f"×{replay_tokens / trim_tokens:.2f} the tokens."
+            f"×{data['more']:.2f} the tokens."
         )
 
 
@@ -266,4 +271,4 @@ def scars(gaps: Mapping[str, Sequence[float]]) -> Chart:
     names = [(0.4 - row, layer) for row, layer in enumerate(gaps)]
     y = axis(0.9 - len(gaps), 1, "", names, bare=True)
     title = f"largest logit difference (highest bar: {most:.1f})"
-    return Chart([panel(title, x, y, high=36 * len(gaps), side=112)], [marks])
+    return Chart([panel(title, x, y, high=36 * len(gaps), side=122)], [marks])

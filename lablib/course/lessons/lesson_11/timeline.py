@@ -7,7 +7,7 @@ from itertools import product
 from typing import Any
 
 from lablib.cache.trie import TokenTrie
-from lablib.course.lessons.lesson_11.widgets import Words, tokens
+from lablib.course.lessons.lesson_11.widgets import Words
 from lablib.course.plots.charts import COLOURS, WARM, Chart, axis, curves, panel
 from lablib.course.plots.explorer import slider
 from lablib.course.plots.marks import REST
@@ -21,10 +21,12 @@ import numpy as np
 FORWARD_MS = 4.0
 TOKEN_MS = 0.5
 STEP = 2048  # tokens of one forward
-FILLS = ("#A9D3F0", "#F3BE6B", "#8FD3BF", "#E5BBD2", "#F0E442", "#DD9A7A")
 COLUMN = "#EEEEEE"
-KEYS = [("#000000", "asked", False), (REST, "waits: a batch is answered as a whole", False)]
-KEYS.append((COLUMN, "a forward", False))
+RUN, SHARED, FOUND = "run here", "run in another row", "found in the tree"
+KEYS = [("#000000", "asked", False), (COLOURS[0], "a token that is run", False)]
+KEYS += [(COLOURS[0], "the same one, run in another row", True), (WARM, "found in the tree", True)]
+KEYS += [(REST, "waits for company, its turn or its batch's end", False)]
+KEYS += [(COLUMN, "a forward", False)]
 
 
 @dataclass(frozen=True)
@@ -174,50 +176,63 @@ class BatchTimeline(ChartExplorer):
         """Return what became of every query."""
         return follow(self.queries, batch_size, timeout)
 
+    @staticmethod
+    def boxes(data: Timeline) -> list[tuple[int, int, int, int, str]]:
+        """Return of each query's tokens: forward, query, place, piece, and what became of it."""
+        boxes, begun, run = [], set(), set()
+        for (i, forward), (y, call) in product(enumerate(data.forwards), enumerate(data.calls)):
+            for number, piece in enumerate(forward.pieces):
+                stop = piece.start + piece.serves(call.prompt)
+                if call.batch != forward.batch or stop == piece.start:
+                    continue
+                fate = SHARED if piece.prompt != call.prompt or (i, number) in run else RUN
+                for place in range(piece.start if y in begun else 0, stop):
+                    boxes.append((i, y, place, number, fate if place >= piece.start else FOUND))
+                begun.add(y)
+                if fate == RUN:
+                    run.add((i, number))
+        return boxes
+
     def chart(self, data: Timeline) -> Chart:
-        """Draw a line for each query and a column for each forward; a colour in it is a piece."""
+        """Draw a line for each query, a column for each forward, and a box for each token."""
         marks: list[dict[str, Any]] = []
         asked: list[dict[str, Any]] = []  # above the boxes
         for y, call in enumerate(data.calls):
-            note = f"{' '.join(call.prompt)}: asked at {call.asked:g} ms, answered at "
-            dot = {
-                "dot": [call.asked, -y],
-                "colour": "#000000",
-                "note": f"{note}{call.answered:g}.",
-            }
+            prompt = " ".join(call.prompt)
+            note = f"{prompt}: asked at {call.asked:g} ms, answered at {call.answered:g}."
+            dot = {"dot": [call.asked, -y], "colour": "#000000", "note": note}
             line = {"line": [[call.asked, -y], [call.answered, -y]], "colour": REST, "wide": 3}
             marks.append({"key": f"l{y}", **line})
             asked.append({"key": f"d{y}", **dot})
-            if call.batch is None:
-                word = {"text": "known, at once", "at": [call.asked + self._end / 24, -y - 0.15]}
+            own = [each.began for each in data.forwards if each.batch == call.batch]
+            if min(own, default=-1) < call.asked:
+                said = "known, at once" if call.batch is None else "joins one that runs"
+                word = {"text": said, "at": [call.answered + self._end / 40, -y - 0.15]}
                 asked.append({"key": f"k{y}", **word})
         low, high = 0.5 - len(data.calls), 0.9
-        columns = [[forward.began, forward.ended, low, high] for forward in data.forwards]
-        under = [
-            {"key": f"f{i}", "bar": column, "fill": COLUMN} for i, column in enumerate(columns)
-        ]
-        for i, (began, ended, *_) in enumerate(columns):
+        under = []
+        for i, forward in enumerate(data.forwards):
+            began, ended = forward.began, forward.ended
+            under.append({"key": f"f{i}", "bar": [began, ended, low, high], "fill": COLUMN})
             above = {"text": str(i + 1), "at": [(began + ended) / 2, 0.5], "anchor": "middle"}
             marks.append({"key": f"n{i}", **above})
-        rows = [(each, *piece) for each in data.forwards for piece in enumerate(each.pieces)]
-        for forward, number, piece in rows:
-            for y, call in enumerate(data.calls):
-                served = piece.serves(call.prompt) if call.batch == forward.batch else 0
-                if not served or call.asked >= forward.ended:
-                    continue
-                ends = [max(call.asked, forward.began), forward.ended]
-                said = str(served) * (ends[1] - ends[0] > 1)  # a dot takes the room of a short one
-                look = {"fill": FILLS[number % len(FILLS)], "edge": "#555555", "text": said}
-                note = (
-                    f"A forward from {ends[0]:g} to {ends[1]:g} ms: {tokens(served)} of this query."
+            boxes = [box for box in self.boxes(data) if box[0] == i]
+            places = {place for _, _, place, _, _ in boxes}
+            wide = (ended - began) / (max(places) + 1 - min(places))
+            for _, y, place, number, fate in boxes:
+                left, key = began + wide * (place - min(places)), f"{i}.{y}.{place}"
+                room = {"bar": [left, left + wide, -y - 0.4, -y + 0.4], "fill": "#FFFFFF"}
+                bar = {"bar": [left + 0.08 * wide, left + 0.92 * wide, -y - 0.36, -y + 0.36]}
+                fill = WARM if fate == FOUND else COLOURS[number % 6]
+                note = f"“{data.calls[y].prompt[place]}”: {fate}, forward {i + 1}."
+                marks.append({"key": f"w{key}", **room})  # the line ends here
+                marks.append(
+                    {"key": f"b{key}", **bar, "fill": fill, "hollow": fate != RUN, "note": note}
                 )
-                bar = {"bar": [*ends, -y - 0.36, -y + 0.36], **look, "note": note}
-                marks.append({"key": f"b{forward.began}.{number}.{y}", **bar})
         names = [(-y, " ".join(call.prompt)) for y, call in enumerate(data.calls)]
         x = axis(-0.5, self._end + 0.5, "milliseconds", range(0, int(self._end) + 1, 10), grid=True)
         y = axis(low, high, "", names, bare=True)
-        title = "one colour in one forward: tokens run once for all"
-        view = panel(title, x, y, high=26 * len(names) + 10, side=112)
+        view = panel("each box is a token", x, y, high=26 * len(names) + 10, side=118)
         return Chart([view], [[*under, *marks, *asked]], KEYS)
 
     def caption(self, data: Timeline) -> str:
@@ -245,10 +260,11 @@ def rows_of_steps(asked: Sequence[int], run: Sequence[int], drawn: Sequence[int]
     words = (
         ("asked", COLOURS[0], [0.15 * len(asked), 1.03 * most]),
         ("sentences end", WARM, [full + 1, 1.03 * most]),
+        ("different ones: rows run", "#8A5A00", [0.27 * len(asked), 0.2 * most]),
     )
-    words = *words, ("different ones: rows run", "#8A5A00", [0.3 * len(asked), 0.1 * most])
     for word, colour, at in words:
-        marks.append({"text": word, "at": at, "colour": colour, "bold": colour != WARM})
+        look = {"colour": colour, "bold": colour != WARM, "room": 0.45 * len(asked)}
+        marks.append({"text": word, "at": at, **look})
     x, y = axis(1, len(asked), "step"), axis(0, 1.25 * most, "", (0, most / 2, most))
     return Chart([panel("rows of a step", x, y, high=240)], [marks])
 

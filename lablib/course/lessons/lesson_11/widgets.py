@@ -226,7 +226,6 @@ class TreeFilm(SceneExplorer):
             "rows": max(edge.row + 1 for each in drawn for edge in each),
             "edges": max(map(len, drawn)),
             "columns": max(_columns(each) for each in drawn),
-            "asked": 76 + max(8 * len(_words(query)) + 9 * len(query) for query in self.queries),
             "most": sum(map(len, self.queries)),
         }
         player = Player(len(self.queries) + 1, 1200, "query")

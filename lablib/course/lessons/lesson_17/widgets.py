@@ -39,6 +39,9 @@ class Masked(ChartExplorer):
 
     def __init__(self, chain: Chain = WEATHER, grammars: Mapping[str, Wanted] = GRAMMARS) -> None:
         self.chain, self.grammars = chain, dict(grammars)
+        tenths = np.arange(11) / 10
+        every = [self.compute(name, each, False) for name in self.grammars for each in tenths]
+        self.most = max(data[name].max() for data in every for name in ("model", "shown", "true"))
         super().__init__(
             grammar=choice(next(iter(self.grammars)), list(self.grammars), label="wanted"),
             dependence=slider(1.0, 0.0, 1.0, 0.1, label="depends on today"),
@@ -50,9 +53,8 @@ class Masked(ChartExplorer):
         chain, wanted = self.chain.mixed(dependence), self.grammars[grammar]
         every = chain.texts(2)
         masked, (true, share) = chain.masked(2, wanted), chain.true(2, wanted)
-        shown = masked
+        shown, weights = masked, {text: every[text] / masked[text] for text in masked}
         if weigh:
-            weights = {text: every[text] / masked[text] for text in masked}
             mean = sum(masked[text] * weights[text] for text in masked)
             shown = {text: masked[text] * weights[text] / mean for text in masked}
         return {
@@ -60,6 +62,7 @@ class Masked(ChartExplorer):
             "model": np.array([*every.values()]),
             "shown": np.array([shown.get(text, 0.0) for text in every]),
             "true": np.array([true.get(text, 0.0) for text in every]),
+            "allowed": {text[0]: weight for text, weight in weights.items()},
             "wanted": np.array([text in true for text in every]),
             "share": share,
             "grammar": grammar,
@@ -67,22 +70,34 @@ class Masked(ChartExplorer):
         }
 
     def chart(self, data: dict[str, Any]) -> Chart:
-        """Draw each text's bar under the mask, the model's own, and the true one as a line."""
+        """Draw each text's bar under the mask, the model's own, and the true one as a line.
+
+        Below them stands the mass that was allowed on the way: it depends on the first word alone.
+        """
         series = {"model, no grammar": data["model"], "mask": data["shown"]}
-        marks, names = upright(data["names"], series), []
-        for i, (name, wanted, true) in enumerate(
-            zip(data["names"], data["wanted"].tolist(), data["true"].tolist(), strict=True)
-        ):
-            names.append((i, f"{name}✓" if wanted else name))
-            if wanted:
-                line = {"line": [[i - 0.45, true], [i + 0.45, true]], "wide": 3}
-                note = f"{name}: {true:.3f} of the texts of a model that had obeyed."
-                marks.append({"key": f"t{i}", **line, "note": note})
+        marks, names = upright(data["names"], series), [*enumerate(data["names"])]
+        for i in np.flatnonzero(data["wanted"]).tolist():
+            name, true = data["names"][i], float(data["true"][i])
+            names[i] = (i, f"{name}✓")
+            line = {"line": [[i - 0.45, true], [i + 0.45, true]], "wide": 3}
+            note = f"{name}: {true:.3f} of the texts of a model that had obeyed."
+            marks.append({"key": f"t{i}", **line, "note": note})
         letters = ", ".join(f"{word[0]} {word}" for word in self.chain.words)
         x = axis(-0.6, len(names) - 0.4, "the text", names, bare=True)
         keys = [*bar_keys(series), ("#333333", "model, had it obeyed", False)]
-        view = panel(f"probability ({letters}; ✓ wanted)", x, axis(0, 1), high=240)
-        return Chart([view], [marks], keys)
+        view = panel(f"probability ({letters}; ✓ wanted)", x, axis(0, self.most), high=230)
+        ways, begins, wide = [], [], len(self.chain.words)
+        for word, name in enumerate(self.chain.words):
+            middle, mass = wide * word + (wide - 1) / 2, data["allowed"].get(word)
+            height, said = mass or 0, "no way" if mass is None else f"{mass:.2g}"
+            bar = {"bar": [middle - wide / 2.2, middle + wide / 2.2, 0, height], "fill": COLOURS[1]}
+            words = {"text": said, "at": [middle, height + 0.08], "anchor": "middle"}
+            note = f"After {name} on the first day: {said}."
+            ways += [{"key": f"m{word}", **bar, "note": note}, {"key": f"n{word}", **words}]
+            begins.append((middle, f"{name} …"))
+        x, y = axis(-0.6, len(names) - 0.4, "", begins, bare=True), axis(0, 1.4, "", (0, 1))
+        below = panel("mass allowed on the way: a text's weight", x, y, high=70, below=True)
+        return Chart([view, below], [marks, ways], keys)
 
     def caption(self, data: dict[str, Any]) -> str:
         """Say how far the mask's texts are from the true ones, and how many obey by themselves."""

@@ -11,8 +11,9 @@
 
 const FAINT = '#767676', LINE = '#333333', GRID = '#E4E4E4', SIDE = 46, GAP = 26, LETTER = 6.4;
 const {HALO} = cloth;
-const CORNERS = {square: [[-0.9, -0.9], [0.9, -0.9], [0.9, 0.9], [-0.9, 0.9]], diamond: [[0, -1.25], [1.25, 0], [0, 1.25], [-1.25, 0]],
-  triangle: [[0, -1.3], [1.2, 0.9], [-1.2, 0.9]]};
+// Of shapes whose area is that of a circle: how far an edge is from the middle, and where corners are if an edge is at 1.
+const CORNERED = {square: [0.886, [[-1, -1], [1, -1], [1, 1], [-1, 1]]], diamond: [0.886, [[0, -1.414], [1.414, 0], [0, 1.414], [-1.414, 0]]],
+  triangle: [0.778, [[0, -2], [1.732, 1], [-1.732, 1]]]};
 
 function chart({panels, keys = []}, data, room) {
   const width = Math.max(250, Math.min(room, 850)), narrow = room < 560, shapes = [];
@@ -24,7 +25,7 @@ function chart({panels, keys = []}, data, room) {
     const look = {stroke: colour, 'stroke-width': 1.5};
     if (hollow?.length) add(`k${what}`, 'path', {d: `M${x} ${y - 4}h14`, 'stroke-dasharray': hollow, ...look});
     else add(`k${what}`, 'rect', {x, y: y - 10, width: 13, height: 11, rx: 2, fill: hollow ? '#FFFFFF' : colour, ...look});
-    write(`K${what}`, x + 18, y, what);
+    y = cloth.words(write, `K${what}`, x + 18, y, what, width);
     x += wanted;
   }
   const rows = [], walk = {row: 0};
@@ -35,14 +36,16 @@ function chart({panels, keys = []}, data, room) {
   let top = keys.length ? y + 12 : 4, low = 0;
   for (const row of rows) {
     const whole = row.reduce((sum, [{share = 1}]) => sum + share, 0);
+    const room = ({share = 1}) => (width + GAP) * share / whole - GAP;
+    const lines = Math.max(...row.flatMap(([panel, i]) => [panel, data.panels[i]].map(({title}) => heads(title, room(panel)).length)));
     let left = 0;
     for (const [panel, i] of row) {
-      const wide = (width + GAP) * (panel.share || 1) / whole - GAP, letters = narrow ? 11 : 20;
+      const wide = room(panel), letters = narrow ? 11 : 20;
       const names = (panel.labels || []).flatMap(name => cloth.wrapped(name, letters));
       const right = names.length ? 26 + LETTER * Math.max(...names.map(name => name.length)) : 12;
       const numbers = 12 + LETTER * Math.max(2, ...(panel.y.ticks || []).map(([, name]) => name.length));  // a phone has no more room
       const side = Math.min(panel.side || (narrow ? Math.min(SIDE, numbers) : SIDE), wide / 2), high = panel.high || 200;
-      const box = {left: left + side, side, top: top + (panel.title ? 24 : 8), width: wide - side - right, height: high};
+      const box = {left: left + side, side, top: top + 10 + 14 * lines, wide, width: wide - side - right, height: high};
       const now = {...panel, ...data.panels[i]}, ticks = now.x.ticks || panel.x.ticks || [];
       one(pens, `${i}`, now, panel, box, letters, walk);
       low = Math.max(low, box.top + high + (upright(ticks, box, panel.x.bare) ? 12 + LETTER * Math.max(...ticks.map(([, name]) => name.length)) : 36));
@@ -53,6 +56,9 @@ function chart({panels, keys = []}, data, room) {
   return {width, height: low + 4, shapes};
 }
 
+// Return the lines of a title: on a narrow page it takes several.
+const heads = (title, wide) => cloth.wrapped(title || '', (wide - 4) / 6.9);
+
 // Return where a value stands between two ends of a line; what lies outside stands at its end.
 function along({ends, log}, from, to) {
   const bent = value => log ? Math.log(value) : value, [low, high] = ends;
@@ -61,9 +67,10 @@ function along({ends, log}, from, to) {
 
 function one([add, write], key, {title, x, y, marks}, fixed, box, letters, walk) {
   const across = along(fixed.x, box.left, box.left + box.width), up = along(fixed.y, box.top + box.height, box.top);
-  if (title) write(`${key}title`, box.left - box.side + 4, box.top - 11, title, {'font-weight': 600, 'font-size': 12});
+  heads(title, box.wide).reverse().forEach((head, n) =>
+    write(`${key}title${n || ''}`, box.left - box.side + 4, box.top - 11 - 14 * n, head, {'font-weight': 600, 'font-size': 12}));
   (y.ticks || fixed.y.ticks || []).forEach(([value, name], i) => {
-    const rows = cloth.wrapped(name, Math.max(6, box.side / 6.2)), look = {'text-anchor': 'end', fill: fixed.y.bare ? LINE : FAINT};
+    const rows = cloth.wrapped(name, Math.max(6, (box.side - 8) / 6.2)), look = {'text-anchor': 'end', fill: fixed.y.bare ? LINE : FAINT};
     if (!fixed.y.bare) add(`${key}gy${i}`, 'path', {d: `M${box.left} ${up(value)}h${box.width}`, stroke: GRID});
     rows.forEach((row, n) => write(`${key}ty${i}${n || ''}`, box.left - 8, up(value) + 4 + 12 * (n - (rows.length - 1) / 2), row, look));
   });
@@ -73,13 +80,12 @@ function one([add, write], key, {title, x, y, marks}, fixed, box, letters, walk)
     : wanted.map(([at, wide]) => Math.min(at, box.left + box.width + 11 - wide / 2));
   let free = -Infinity;  // numbers that would touch the one before them stay away
   names.forEach(([value, name], i) => {
-    const fill = fixed.x.bare ? LINE : FAINT, at = middles[i];
+    const at = middles[i], half = turned ? 6.5 : wanted[i][1] / 2 - 1, look = {fill: fixed.x.bare ? LINE : FAINT};
     if (fixed.x.grid) add(`${key}gx${i}`, 'path', {d: `M${across(value)} ${box.top}v${box.height}`, stroke: GRID});
-    if (turned) write(`${key}tx${i}`, at + 4, low + 5, name, {'text-anchor': 'end', transform: `rotate(-90 ${at + 4} ${low + 5})`, fill});
-    else if (fixed.x.bare || at - wanted[i][1] / 2 >= free) {
-      write(`${key}tx${i}`, at, low + 15, name, {'text-anchor': 'middle', transform: 'rotate(0)', fill});
-      free = at + wanted[i][1] / 2 - 5;
-    }
+    if (!fixed.x.bare && at - half < free) return;
+    free = at + half;
+    if (turned) write(`${key}tx${i}`, at + 4, low + 5, name, {'text-anchor': 'end', transform: `rotate(-90 ${at + 4} ${low + 5})`, ...look});
+    else write(`${key}tx${i}`, at, low + 15, name, {'text-anchor': 'middle', transform: 'rotate(0)', ...look});
   });
   if (fixed.x.name && !turned) write(`${key}x`, Math.max(box.left + box.width / 2, box.left - box.side + LETTER / 2 * fixed.x.name.length), box.top + box.height + 31, fixed.x.name, {'text-anchor': 'middle', fill: FAINT});
   const layer = ({rule, at, hollow, bar}) => at ? 3 : rule ? 2 : hollow && bar ? 1 : 0, names_of_rules = [];  // outlines lie on bars, words on both
@@ -175,22 +181,26 @@ function draw([add, write], key, mark, cell, across, up, box) {
     else if (low.length) add(`${key}band`, 'path', {d: `${path([...low, ...high.reverse()])}Z`, fill: colour, 'fill-opacity': 0.15});
     add(key, 'path', {d: path(mark.line), fill: 'none', stroke: colour, 'stroke-width': mark.wide ?? 2, ...cell, ...dash});
   } else if (mark.dot) {
-    const [x, y] = [across(mark.dot[0]), up(mark.dot[1])], {r = 4, hollow} = mark, corners = CORNERS[mark.shape];
-    const look = {fill: hollow ? mark.fill || 'none' : colour, stroke: hollow ? colour : '#FFFFFF', 'stroke-width': hollow ? 2.5 : 1, ...cell};
-    if (corners) add(key, 'path', {d: `M${corners.map(([a, b]) => `${x + a * r} ${y + b * r}`).join('L')}Z`, ...look});
-    else add(key, 'circle', {cx: x, cy: y, r, ...look});
+    const [x, y] = [across(mark.dot[0]), up(mark.dot[1])], {r = 4, hollow} = mark, [share, corners] = CORNERED[mark.shape] || [1];
+    const ring = hollow ? Math.min(2.5, share * r) : 1, edge = share * r + (hollow ? -ring : ring) / 2;  // a ring lies within r, white around it
+    const look = {fill: hollow ? mark.fill || 'none' : colour, stroke: hollow ? colour : '#FFFFFF', 'stroke-width': ring, ...cell};
+    if (corners) add(key, 'path', {d: `M${corners.map(([a, b]) => `${x + a * edge} ${y + b * edge}`).join('L')}Z`, ...look});
+    else add(key, 'circle', {cx: x, cy: y, r: edge, ...look});
   } else if (mark.rule) {
     const {x, y} = mark.rule, flat = y !== undefined;
     add(key, 'path', {d: flat ? `M${box.left} ${up(y)}h${box.width}` : `M${across(x)} ${box.top}v${box.height}`,
       stroke: colour, 'stroke-width': 1.5, ...cell, ...dash});
-    const begins = flat ? mark.anchor === 'start' : across(x) < box.left + 0.7 * box.width;
+    const ends = across(x) + 6 + LETTER * (mark.text || '').length;
+    const begins = flat ? mark.anchor === 'start' : across(x) < box.left + 0.7 * box.width && ends < box.left - box.side + box.wide;
     const at = flat ? box.left + (begins ? 4 : box.width) : across(x) + (begins ? 4 : -4);
     if (mark.text) write(`${key}t`, at, flat ? up(y) + (mark.below ? 13 : -4) : box.top + 11 + 15 * (mark.line_down || 0),
       mark.text, {'text-anchor': begins ? 'start' : 'end', fill: colour, ...HALO});
   } else {
     const letters = mark.room ? (across(mark.room) - across(0)) / LETTER : Infinity;
     const rows = letters < mark.text.length ? cloth.wrapped(mark.text, letters) : [mark.text];
-    rows.forEach((row, n) => write(n ? `${key}.${n}` : key, across(mark.at[0]), up(mark.at[1]) - 13 * (rows.length - 1 - n), row,
+    const last = box.left - box.side + box.wide - 6 - LETTER * Math.max(...rows.map(row => row.length));  // what begins behind it would be cut
+    const x = mark.anchor ? across(mark.at[0]) : Math.min(across(mark.at[0]), last);
+    rows.forEach((row, n) => write(n ? `${key}.${n}` : key, x, up(mark.at[1]) - 13 * (rows.length - 1 - n), row,
       {fill: colour, 'text-anchor': mark.anchor || 'start', 'font-weight': mark.bold ? 700 : 400, ...HALO, ...cell}));
   }
 }

@@ -22,7 +22,7 @@ function legend([add, write], entries, left, y, width) {
     if (x > left && x + wanted - 8 > width) [x, y] = [left, y + 17];
     if (shown) {
       add(`l-${look}`, 'rect', {x, y: y - 11, width: 13, height: 13, rx: 2, fill: INK[look], stroke: INK.faint, ...dashes(look)});
-      write(`L-${look}`, x + 18, y, text);
+      y = words(write, `L-${look}`, x + 18, y, text, left + width);
     }
     x += wanted;
   }
@@ -120,6 +120,13 @@ function wrapped(text, letters) {
   return lines;
 }
 
+// Write words that begin here, on a narrow page below one another; return how far down the last of them stands.
+function words(write, key, x, y, text, width) {
+  const rows = wrapped(text, (width - x) / 5.9);
+  rows.forEach((row, n) => write(`${key}${n || ''}`, x, y + 14 * n, row));
+  return y + 14 * Math.max(0, rows.length - 1);
+}
+
 // Return where words of these [middle, room] stand beside one another, each as near to its middle as the others let it.
 function beside(wanted, left, right) {
   const places = [];
@@ -139,4 +146,4 @@ function beside(wanted, left, right) {
 // Return where a number of tokens a round stands, from 1 to most + 1; numbers have room at the right.
 const placing = (side, right, most) => tokens => side + (right - 34 - side) * (tokens - 1) / most;
 
-const cloth = {INK, MONO, HALO, pens, legend, row, lines, placing, wrapped, beside, least, fit, spots, waste};
+const cloth = {INK, MONO, HALO, pens, legend, row, lines, placing, wrapped, words, beside, least, fit, spots, waste};

@@ -63,13 +63,13 @@ function colours([add, write], {looks, about}, width) {
   const step = wanted => {
     if (x > 4 && x + wanted - 12 > width) [x, y] = [4, y + 18];
   };
-  write('about', x, y, about);
+  y = cloth.words(write, 'about', x, y, about, width);
   x += about ? 6 * about.length + 10 : 0;
   looks.forEach(([colour, name], i) => {
     const wanted = 30 + 6 * name.length;
     step(wanted);
     add(`l${i}`, 'rect', {x, y: y - 10, width: 13, height: 13, rx: 2, fill: colour, stroke: '#767676', 'stroke-width': 0.8});
-    write(`L${i}`, x + 18, y, name);
+    y = cloth.words(write, `L${i}`, x + 18, y, name, width);
     x += wanted;
   });
   return y + 12;

@@ -1,7 +1,6 @@
 // A tree of prefixes as one query finds it and leaves it, and what it has saved.
 //
-// constants: {rows, edges, columns, asked, most}: room for so many rows, edges and pixels across, of the tree and of
-//   a query, and tokens asked in all.
+// constants: {rows, edges, columns, most}: room for so many rows, edges and pixels across, and tokens asked in all.
 // data: {query: [[word, found]], number, edges: [{key, text, status, row, parent, used, note}], total, alone, held, budget}:
 //   the words of the query and whether the tree had them; runs of tokens, each hanging on the end of its parent (-1:
 //   it begins a text), parents first, and which query used it last; tokens forwarded up to now, and as many as they would be without a tree.
@@ -13,7 +12,7 @@ const LETTER = 7.7, ROW = 30, GAP = 16;
 function trie(constants, data, room) {
   const width = Math.max(250, Math.min(room, 850)), narrow = constants.columns > width;
   const shapes = [], pens = cloth.pens(shapes), [add, write] = pens;
-  const top = asked(pens, data, width, constants.asked) + 12;
+  const top = asked(pens, data, width) + 12;
   const rows = narrow ? constants.edges : constants.rows, rights = [], depths = [];
   data.edges.forEach(({key, text, status, row, parent, used, note}, i) => {
     depths[i] = parent < 0 ? 0 : depths[parent] + 1;
@@ -32,16 +31,17 @@ function trie(constants, data, room) {
       'stroke-dasharray': status === 'evicted' ? '4 3' : 'none', note, cell: [i, 0], class: 'lablib-cell'});
     write(`w${key}`, left + 5, y + 15.5, letters, {'font-family': cloth.MONO, 'font-size': 13, 'pointer-events': 'none',
       textLength: letters.length * LETTER, lengthAdjust: 'spacingAndGlyphs', fill: status === 'evicted' ? '#A04000' : '#111111'});
-    write(`u${key}`, rights[i] - 4, y + 14, String(used), {'text-anchor': 'end', fill: '#555555', 'pointer-events': 'none'});
+    write(`u${key}`, rights[i] - 4, y + 14, String(used), {'text-anchor': 'end', 'pointer-events': 'none',
+      fill: used === data.number ? '#000000' : '#555555', 'font-weight': used === data.number ? 700 : 400});
   });
   const end = top + ROW * rows + 4, beside = constants.columns + 330 < width;
-  const low = beside ? meters(pens, constants, data, constants.columns + 40, top + 4, width)
+  const low = beside ? meters(pens, constants, data, constants.columns + 40, top + 14, width)
     : meters(pens, constants, data, 0, end + 10, width);
   return {width, height: Math.max(low, end), shapes};
 }
 
 // Write the query, and name the colours; return how far down it goes.
-function asked([add, write], {query, number}, width, room) {
+function asked([add, write], {query, number}, width) {
   write('query', 4, 15, number ? `query ${number}` : 'no query yet', {'font-size': 13, 'font-weight': 600});
   let x = 76;
   query.forEach(([word, found], i) => {
@@ -59,9 +59,9 @@ function asked([add, write], {query, number}, width, room) {
     write(`L${status}`, left + 19, y, name);
     left += wide;
   }
-  const small = 'small number: the query that used it last', beside = room + 230 < width;
-  write('used', beside ? width - 2 : 4, beside ? 15 : y + 18, small, {'text-anchor': beside ? 'end' : 'start'});
-  return beside ? y : y + 18;
+  const small = 'number: the query that used it last; bold: this one';
+  if (left + 6.2 * small.length > width) [left, y] = [4, y + 18];
+  return cloth.words(write, 'used', left, y, small, width);
 }
 
 // Draw how full the tree is, and what was run beside what would have been; return how far down they go.
