@@ -123,8 +123,7 @@ class Dealing(ChartExplorer):
         x = axis(0.8, self.most + 0.2, "ranks", ticks)
         view = panel("speed-up", x, axis(0, self.most, "", ticks), series, below=True, side=56)
         keys = [(COLOURS[4], "a unit", False), (COLOURS[1], "the slowest", False)]
-        keys.append(("#666666", "the end of a round", "2 3"))
-        keys.append((_WAITS, "waits", False))
+        keys += [("#666666", "the end of a round", "2 3"), (_WAITS, "waits", False)]
         return Chart([*views, view], [_timeline(data), below], keys)
 
     def caption(self, data: dict) -> str:
@@ -141,9 +140,9 @@ class Dealing(ChartExplorer):
 
 def _timeline(data: dict) -> list[dict]:
     """Return every stint; the slowest unit is marked, and the end of each round is a line."""
-    slowest, marks = data["seconds"].index(max(data["seconds"])), []
+    second, marks = sorted(data["seconds"])[-2], []  # of equal ones none is the slowest
     for stint in data["stints"]:
-        end, colour = stint.start + stint.seconds, COLOURS[1 if stint.place == slowest else 4]
+        end, colour = stint.start + stint.seconds, COLOURS[1 if stint.seconds > second else 4]
         top = -stint.rank / data["ranks"]
         sides = [round(stint.start, 3), round(end, 3), top - 0.9 / data["ranks"], top]
         note = f"Rank {stint.rank + 1}: unit {stint.place + 1}, {stint.seconds:.1f} s."
