@@ -552,6 +552,15 @@ def test_a_bracket_stands_below_the_tokens_of_each_call(page):
     assert outside(page) == []
 
 
+def test_the_frame_of_a_token_lies_on_the_tokens_beside_it(page):
+    strip = show(token_strip([*"2+6=8"], mark=2), "Five tokens.")
+    opened(page, strip, moves=False)()
+    looks = "all => all.map(each => ['stroke', 'x', 'width'].map(name => each.getAttribute(name)))"
+    *tokens, frame = page.locator("svg rect").evaluate_all(looks)
+    assert [edge for edge, *_ in (*tokens, frame)] == ["#FFFFFF"] * 5 + ["#000000"]
+    assert frame[1:] == tokens[2][1:]
+
+
 def test_a_key_is_a_line_where_a_line_is_meant(page):
     opened(page, CHARTS["Cloud"](), moves=False)()
     keys = page.locator("svg > rect").count(), page.locator("svg > path[d$='h14']")

@@ -94,7 +94,7 @@ class StoryTeller(SceneExplorer):
         panel = ranked(self.SHOWN, f"the word after “… {self.fork}”", end=1.55)
         verdicts = sorted({_verdict(one) for told in self.stories.values() for one in told})
         about = {"looks": LOOKS, "about": "the model gave it", "beside": 0.62, "verdicts": verdicts}
-        keys = [(WARM, "the model gave it", True), (LIGHT, "→ at this temperature", False)]
+        keys = [(WARM, "the model gave it", True), (LIGHT, "→ this temperature", False)]
         self.constants = {"texts": texts, "panels": [panel], "keys": keys, **about}
         again = {"story": slider(1, 1, tries, label="another story")} if tries > 1 else {}
         super().__init__(temperature=slider(0.5, 0.0, 2.0, 0.25), **again)
