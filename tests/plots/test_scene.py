@@ -696,6 +696,17 @@ def test_the_dart_points_at_its_piece_and_every_word_is_named(page, width):
                     "all => all.map(e => e.textContent)"
                 )
                 assert set(words) <= set(written)
+        show(u=0.6, temperature=1.0)
+        edges = page.locator("svg path[stroke='#CCCCCC']").evaluate_all(
+            "all => all.map(e => e.getBoundingClientRect().x)"
+        )
+        pieces = page.locator(".lablib-cell").evaluate_all(
+            "all => all.map(e => e.getBoundingClientRect().x)"
+        )
+        assert all(min(abs(edge - piece) for piece in pieces) < 1.5 for edge in edges)
+        sums = page.locator("svg text").evaluate_all("all => all.map(e => e.textContent)")
+        assert {"0", "0.56", "0.81", "1"} <= {*sums}  # where cat and dog end
+        assert len(edges) == (4 if width == 1000 else 2)
     assert page.complaints == []
 
 

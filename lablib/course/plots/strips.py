@@ -24,11 +24,9 @@ def sureness(probability: float | None) -> int:
 def surprise_strip(tokens: Sequence[str], probabilities: Sequence[float | None]) -> Chart:
     """Return tokens on the colours of the probabilities that they had; None: it was not asked."""
     looks = [sureness(p) for p in probabilities]
-    pairs = zip(tokens, probabilities, strict=True)
-    notes = [
-        p is not None and f"“{token.strip()}”: the model gave it {p:.3f}." for token, p in pairs
-    ]
-    dress = {"texts": [[*tokens]], "looks": LOOKS, "about": "the model gave it"}
+    pairs, how = zip(tokens, probabilities, strict=True), "the model gave it"
+    notes = [p is not None and f"“{token.strip()}”: {how} {p:.3f}." for token, p in pairs]
+    dress = {"texts": [[*tokens]], "looks": LOOKS, "about": how}
     now = {"text": 0, "looks": looks, "notes": notes, "marked": -1}
     return Chart([], [], (), "reading", dress, now)
 

@@ -202,5 +202,4 @@ def softmax(logits: np.ndarray) -> np.ndarray:
 
 def _read(model: Any, ids: list[int]) -> np.ndarray:
     """Return the logits ``(T, V)``; row i is about token i + 1."""
-    logits = model(mx.array([ids]))[0].astype(mx.float32)
-    return np.array(logits, dtype=np.float64)
+    return np.array(model(mx.array([ids]))[0].astype(mx.float32), dtype=np.float64)
