@@ -100,7 +100,6 @@ class Dealing(ChartExplorer):
             "seconds": seconds,
             "ranks": ranks,
             "order": order,
-            "group": group,
             "stints": follow(seconds, ranks),
             "took": simulate(seconds, ranks),
             "speedups": [simulate(seconds, count).speedup for count in counts],
@@ -115,7 +114,7 @@ class Dealing(ChartExplorer):
         here = {"dot": [ranks, data["speedups"][ranks - 1]], "r": 8, "colour": COLOURS[0]}
         below.append({"key": "here", **here, "note": f"{ranks} ranks, as drawn above."})
         if data["limits"][-1] < self.most - 1:
-            why = {"text": f"{WORK:g} s / {max(data['seconds']):.1f} s, the slowest", "key": "why"}
+            why = {"text": f"{WORK:g} s / slowest", "key": "why"}
             below.append({**why, "at": [self.most, data["limits"][-1] + 0.4], "anchor": "end"})
         ticks = [1, *range(4, self.most + 1, 4)]
         shown = range(0, ranks, 1 if ranks < 9 else 5)  # however many they are, they fill the panel
