@@ -239,9 +239,7 @@ class Frontier(ChartExplorer):
             told = zip(self.temperatures, trail, strict=True)
             notes = [f"{name}, temperature {t:g}: {each}" for t, each in told]
             wide = 3.5 if name == data["cut"] else 1.5
-            sizes = np.linspace(1, 2, len(trail)) * (
-                len(self.cuts) + 1 - i
-            )  # seen behind later ones
+            sizes = np.linspace(1, 2, len(trail)) * (len(self.cuts) + 1 - i)  # none hides one
             marks.append({**line, "sizes": sizes.tolist(), "notes": notes, "wide": wide})
             same.append([across[where], valid[where]])
         marks.append({"key": "same", "line": sorted(same), "colour": WARM, "dash": "2 3"})

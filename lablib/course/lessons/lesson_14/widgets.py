@@ -142,7 +142,7 @@ class Dealing(ChartExplorer):
 
 def _timeline(data: dict) -> list[dict]:
     """Return every stint; the slowest unit is marked, and the end of each round is a line."""
-    second, marks = sorted(data["seconds"])[-2], []  # of equal ones none is the slowest
+    second, marks = sorted([0.0, *data["seconds"]])[-2], []  # of equal ones none is the slowest
     for stint in data["stints"]:
         end, colour = stint.start + stint.seconds, COLOURS[1 if stint.seconds > second else 4]
         top = -stint.rank / data["ranks"]
