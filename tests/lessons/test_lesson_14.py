@@ -92,6 +92,7 @@ def test_of_equal_units_none_is_the_slowest(dealing: lab.Dealing) -> None:
         marks = dealing.chart(dealing.compute(4, lab.COMES, spread, group)).marks[0]
         orange = [mark for mark in marks if mark.get("fill") == COLOURS[1]]
         assert len(orange) == slowest, (spread, group)
+    assert read(lab.Dealing(units=1).frame()[0])  # a unit alone can be drawn, too
 
 
 def test_the_forecast_is_drawn_in_powers_of_two() -> None:
