@@ -114,7 +114,10 @@ def test_the_picture_marks_what_came(widget):
     assert (names[0], ends[0]) == ("␣w2", "0.80 ← came")
     assert ends[-1] == f"{0.2 / 11 * 4:.3f}"  # all others: 12 less the eight shown
     assert drawn["marked"] == 1
-    assert drawn["looks"] == [1, 1, 3, 1]
+    assert drawn["looks"] == [1, 1, 2, 1]
+    cold = shown(widget, temperature=0.5, position=2, text="one text")[2]
+    assert cold["looks"] == [0, 0, 3, 0]  # of the chances at this temperature, as the notes say
+    assert cold["notes"][2] == f"“w7”: {1 / (11 + 44**2):.3f} at this temperature."
     _, ends, _ = shown(widget, position=3, text="one text")
     assert sum("← came" in text for text in ends) == 1
 
@@ -150,7 +153,7 @@ def test_the_widget_moves(widget):
     )
     assert widget.set(position=2).endswith("'␣w2' came, which had probability 0.80, the highest.")
     (panel,) = widget.draw(widget.compute(**widget.values))["panels"]
-    assert panel["title"] == "expected at the frame (entropy: 1.4 bits)"
+    assert panel["title"] == "at the frame (entropy: 1.4 bits)"
 
 
 # ---------------------------------------------------------------- theory

@@ -122,9 +122,9 @@ def test_frontier_is_one_plane_with_the_chosen_outcome_and_its_intervals() -> No
     assert "20% of 40 stories are right with none, 20% with top-p." in widget.set(temperature=1.5)
     (marks,) = read(widget.draw(data))
     trails = {mark["label"]: mark["line"] for mark in marks if "label" in mark}
-    assert trails["none"] == [[0.4, 0.95], [0.6, 0.75], [0.8, 0.2]]  # 0.2 is "0.4 or less"
+    assert trails["none"] == [[1.25, 0.95], [2.5, 0.75], [5, 0.2]]  # 1 / (1 - share)
     (ring,) = (mark["dot"] for mark in marks if "dot" in mark)
-    assert ring == pytest.approx([0.6, 0.8])
+    assert ring == pytest.approx([2.5, 0.8])
     assert [mark["wide"] for mark in marks if "label" in mark] == [1.5, 3.5]
     assert "60% of their words" in marks[1]["notes"][1]
 

@@ -5,6 +5,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from lablib.course.lessons.lesson_14 import widgets as lab
+from lablib.course.plots.pictures import COLOURS
 from lablib.course.theory.scaling import simulate
 
 import nbformat
@@ -84,6 +85,14 @@ def test_each_end_of_the_controls_draws(
     bars = [mark for mark in dealing.chart(data).marks[0] if mark["key"].startswith("w")]
     waited = sum(mark["bar"][1] - mark["bar"][0] for mark in bars)
     assert waited == pytest.approx(ranks * data["took"].seconds - lab.WORK, abs=0.1)
+
+
+def test_of_equal_units_none_is_the_slowest(dealing: lab.Dealing) -> None:
+    for spread, group, slowest in ((0.25, 1, 1), (0.0, 1, 0), (0.0, 7, 0), (2.0, 8, 1)):
+        marks = dealing.chart(dealing.compute(4, lab.COMES, spread, group)).marks[0]
+        orange = [mark for mark in marks if mark.get("fill") == COLOURS[1]]
+        assert len(orange) == slowest, (spread, group)
+    assert read(lab.Dealing(units=1).frame()[0])  # a unit alone can be drawn, too
 
 
 def test_the_forecast_is_drawn_in_powers_of_two() -> None:

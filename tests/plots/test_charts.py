@@ -29,8 +29,9 @@ def test_a_bar_stands_in_the_outline_of_what_it_is_held_against():
 def test_one_series_needs_no_word():
     chart = bars("ab", {"p": ([0.2, 0.8], [0.1, 0.7], [0.3, 0.9])}, "p")
     assert chart.keys == []
-    whiskers = [mark["line"] for mark in charted(chart)[0] if "line" in mark]
-    assert whiskers == [[[0, 0.1], [0, 0.3]], [[1, 0.7], [1, 0.9]]]
+    lines = [(mark["line"], mark.get("colour")) for mark in charted(chart)[0] if "line" in mark]
+    whiskers = [[[0, 0.1], [0, 0.3]], [[1, 0.7], [1, 0.9]]]  # each on a white one: a bar is dark
+    assert lines == [(line, colour) for line in whiskers for colour in ("#FFFFFF", None)]
 
 
 def test_lines_have_intervals_dashes_and_their_names():

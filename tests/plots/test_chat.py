@@ -342,9 +342,9 @@ def test_an_interrupt_ends_the_answer_and_spares_the_loop(tokenizer):
 
 def test_the_strip_marks_sureness_and_drafts():
     texts, hints = [" a", "\n", "<"], ["; else “␣b” 4.0%", "", ""]
-    strip = surprise_html(texts, [0.95, 0.2, 0.01], [True, False, False], hints)
+    strip = surprise_html(texts, [0.95, 0.2, 0.005], [True, False, False], hints)
     assert '<span class="l0 kept" title="95.0%; else “␣b” 4.0%"> a</span>' in strip
     assert '<span class="l2" title="20.0%">\n</span>' in strip
-    assert '<span class="l3" title="1.0%">&lt;</span>' in strip
+    assert '<span class="l3" title="0.5%">&lt;</span>' in strip
     assert "a draft that was kept" in strip
     assert "draft" not in surprise_html(["a"], [0.5])

@@ -605,6 +605,15 @@ def test_a_bracket_stands_below_the_tokens_of_each_call(page):
     assert outside(page) == []
 
 
+def test_the_frame_of_a_token_lies_on_the_tokens_beside_it(page):
+    strip = show(token_strip([*"2+6=8"], mark=2), "Five tokens.")
+    opened(page, strip, moves=False)()
+    looks = "all => all.map(each => ['stroke', 'x', 'width'].map(name => each.getAttribute(name)))"
+    *tokens, frame = page.locator("svg rect").evaluate_all(looks)
+    assert [edge for edge, *_ in (*tokens, frame)] == ["#FFFFFF"] * 5 + ["#000000"]
+    assert frame[1:] == tokens[2][1:]
+
+
 def test_a_key_is_a_line_where_a_line_is_meant(page):
     opened(page, CHARTS["Cloud"](), moves=False)()
     keys = page.locator("svg > rect").count(), page.locator("svg > path[d$='h14']")
@@ -767,6 +776,17 @@ def test_the_dart_points_at_its_piece_and_every_word_is_named(page, width):
                     "all => all.map(e => e.textContent)"
                 )
                 assert set(words) <= set(written)
+        show(u=0.6, temperature=1.0)
+        edges = page.locator("svg path[stroke='#CCCCCC']").evaluate_all(
+            "all => all.map(e => e.getBoundingClientRect().x)"
+        )
+        pieces = page.locator(".lablib-cell").evaluate_all(
+            "all => all.map(e => e.getBoundingClientRect().x)"
+        )
+        assert all(min(abs(edge - piece) for piece in pieces) < 1.5 for edge in edges)
+        sums = page.locator("svg text").evaluate_all("all => all.map(e => e.textContent)")
+        assert {"0", "0.56", "0.81", "1"} <= {*sums}  # where cat and dog end
+        assert len(edges) == (4 if width == 1000 else 2)
     assert page.complaints == []
 
 

@@ -7,7 +7,7 @@ import pytest
 
 @pytest.mark.parametrize(
     ("probability", "rank"),
-    [(1.0, 0), (0.9, 0), (0.899, 1), (0.5, 1), (0.499, 2), (0.1, 2), (0.099, 3), (0.0, 3)],
+    [(1.0, 0), (0.9, 0), (0.899, 1), (0.5, 1), (0.499, 2), (0.01, 2), (0.0099, 3), (0.0, 3)],
 )
 def test_sureness_has_three_borders(probability, rank):
     assert sureness(probability) == rank

@@ -160,7 +160,8 @@ def upright(
             bar = {"bar": [i - wide, i + wide, 0, height], "fill": fill, "hollow": k < last}
             marks.append({"key": f"b{k}.{i}", **bar, "note": f"{label}: {said}."})
             if ends:
-                marks.append({"key": f"w{k}.{i}", "line": [[i, end] for end in ends], "wide": 1.5})
+                for key, look in (("h", {"wide": 4.5, "colour": "#FFFFFF"}), ("w", {"wide": 1.5})):
+                    marks.append({"key": f"{key}{k}.{i}", "line": [[i, y] for y in ends], **look})
     return marks
 
 

@@ -5,12 +5,12 @@ from collections.abc import Sequence
 
 from lablib.course.plots.charts import Chart
 
-# The model's probability of a token, from sure to surprised: colour and name.
+# A token's probability, from sure to surprised: one of ten or thirty that are alike looks so.
 LOOKS = [
     ("#E3F0FA", "90 % and more"),
     ("#A9D3F0", "50 to 90 %"),
-    ("#F3BE6B", "10 to 50 %"),
-    ("#DD7A45", "below 10 %"),
+    ("#F3BE6B", "1 to 50 %"),
+    ("#DD7A45", "below 1 %"),
 ]
 
 
@@ -18,17 +18,15 @@ def sureness(probability: float | None) -> int:
     """Return the number in ``LOOKS`` of a token with this probability, -1 for None."""
     if probability is None:
         return -1
-    return sum(probability < least for least in (0.9, 0.5, 0.1))
+    return sum(probability < least for least in (0.9, 0.5, 0.01))
 
 
 def surprise_strip(tokens: Sequence[str], probabilities: Sequence[float | None]) -> Chart:
     """Return tokens on the colours of the probabilities that they had; None: it was not asked."""
     looks = [sureness(p) for p in probabilities]
-    pairs = zip(tokens, probabilities, strict=True)
-    notes = [
-        p is not None and f"“{token.strip()}”: the model gave it {p:.3f}." for token, p in pairs
-    ]
-    dress = {"texts": [[*tokens]], "looks": LOOKS, "about": "the model gave it"}
+    pairs, how = zip(tokens, probabilities, strict=True), "the model gave it"
+    notes = [p is not None and f"“{token.strip()}”: {how} {p:.3f}." for token, p in pairs]
+    dress = {"texts": [[*tokens]], "looks": LOOKS, "about": how}
     now = {"text": 0, "looks": looks, "notes": notes, "marked": -1}
     return Chart([], [], (), "reading", dress, now)
 

@@ -91,10 +91,10 @@ class StoryTeller(SceneExplorer):
         self.fork = (problem.prompt.split()[-1] + fork).strip()
         self._given, self._forked = len(opening), tokenizer.encode(fork)[1:]
         texts = [opening + one.tokens for told in self.stories.values() for one in told]
-        panel = ranked(self.SHOWN, f"the word after “… {self.fork}”")
+        panel = ranked(self.SHOWN, f"the word after “… {self.fork}”", end=1.55)
         verdicts = sorted({_verdict(one) for told in self.stories.values() for one in told})
         about = {"looks": LOOKS, "about": "the model gave it", "beside": 0.62, "verdicts": verdicts}
-        keys = [(LIGHT, "at this temperature", False), (WARM, "the model gave it", True)]
+        keys = [(WARM, "the model gave it", True), (LIGHT, "→ this temperature", False)]
         self.constants = {"texts": texts, "panels": [panel], "keys": keys, **about}
         again = {"story": slider(1, 1, tries, label="another story")} if tries > 1 else {}
         super().__init__(temperature=slider(0.5, 0.0, 2.0, 0.25), **again)
@@ -121,11 +121,13 @@ class StoryTeller(SceneExplorer):
             notes.append(f"“{token.strip()}”: the model gave it {number(chance)}.")
         comes, place = data["comes"], self._given + len(self._forked)
         colours = [DARK if token == comes else LIGHT for token in self.best]
-        panel = bars_across(self.words, data["chances"].tolist(), colours)
-        for row, own in enumerate(softmax(self.logits)[self.best].tolist()):
+        pairs = [*zip(softmax(self.logits)[self.best].tolist(), data["chances"], strict=True)]
+        says = [" → ".join(dict.fromkeys(map(number, pair))) for pair in pairs]
+        panel = bars_across(self.words, data["chances"].tolist(), colours, says)
+        for row, (own, _) in enumerate(pairs):
             outline = {"bar": [0, own, -row - 0.45, -row + 0.45], "fill": WARM, "hollow": True}
             end = panel["marks"][2 * row + 1]["at"]
-            end[0] = max(end[0], own + 0.012)  # beyond both
+            end[0] = max(end[0], own + 0.03)  # beyond both
             panel["marks"].append({"key": f"o{row}", **outline})
         if comes is None:
             panel["title"] = f"after “… {self.fork}” (not here)"
@@ -207,10 +209,11 @@ class VoteShares(ChartExplorer):
         shares = {"as the annotator's habit alone has it": self.theory, "votes": votes}
         chart = bars(labels, shares, "share of the answers", xlabel="answer", ymax=1)
         x = axis(0.5, len(self.answers) + 0.5, "answers", (1, *range(20, len(self.answers), 20)))
-        title = "who leads (green: the right one, grey: a tie)"
-        lead = panel(title, x, axis(0, 1, "", ()), below=True, high=22)
+        lead = panel("who leads", x, axis(0, 1, "", ()), below=True, high=22)
         marks = [*chart.marks, self._runs(data.sum())]
-        return replace(chart, panels=[*chart.panels, lead], marks=marks)
+        fates = ((TINTS[2], "the right one leads"), (TINTS[1], "a wrong one"), (TINTS[4], "a tie"))
+        keys = [*chart.keys, *((*fate, False) for fate in fates)]
+        return replace(chart, panels=[*chart.panels, lead], marks=marks, keys=keys)
 
     def _runs(self, count: int) -> list[dict[str, Any]]:
         """Return a bar for each time that the same lead, up to so many answers."""

@@ -87,8 +87,8 @@ class NextToken(SceneExplorer):
         self.texts, self.words = dict(texts), list(words)
         self.logits = {name: _read(model, ids) for name, ids in texts.items()}
         first = next(iter(texts))
-        panel = ranked(self.SHOWN + 1, "expected at the frame", end=1.45)
-        about = {"looks": LOOKS, "about": "the model gave it", "beside": 0.55, "panels": [panel]}
+        panel = ranked(self.SHOWN + 1, "at the frame", end=1.45)
+        about = {"looks": LOOKS, "about": "at this temperature", "beside": 0.58, "panels": [panel]}
         self.constants = {"texts": [self._tokens(name) for name in texts], **about}
         super().__init__(
             text=choice(first, list(texts)),
@@ -134,12 +134,12 @@ class NextToken(SceneExplorer):
         says = [each * seen for each, seen in zip(says, listed, strict=True)]
         colours = [LIGHT] * self.SHOWN + [REST]
         colours = [DARK if own else colour for own, colour in zip(came, colours, strict=True)]
-        tokens = zip(self._tokens(data["text"]), read, strict=True)
-        title = f"expected at the frame (entropy: {data['entropy']:.1f} bits)"
+        tokens, when = zip(self._tokens(data["text"]), read, strict=True), "at this temperature"
+        title = f"at the frame (entropy: {data['entropy']:.1f} bits)"
         return {
             "text": list(self.texts).index(data["text"]),
             "looks": [sureness(p) for p in read],
-            "notes": [f"“{token.strip()}”: the model gave it {number(p)}." for token, p in tokens],
+            "notes": [f"“{token.strip()}”: {number(p)} {when}." for token, p in tokens],
             "marked": data["position"] - 1,
             "panels": [bars_across(names, chances, colours, says) | {"title": title}],
         }
@@ -187,10 +187,9 @@ def perplexities(rows: Mapping[str, Measured]) -> Chart:
         note = f"{name}: {middle:.3f}, 95 % interval {low:.3f} to {high:.3f}."
         marks.append({"line": [[low, -row], [high, -row]], "colour": DARK})
         marks.append({"dot": [middle, -row], "colour": DARK, "r": 6, "note": note})
-        marks.append({"text": f"{middle:.3f}", "at": [high + 0.002, -row - 0.12]})
-    every = np.array([*rows.values()])
-    about = "perplexity (as if choosing among so many tokens)"
-    x = axis(every.min() - 0.01, every.max() + 0.015, grid=True)
+        marks.append({"text": f"{middle:.3f}", "at": [middle, 0.24 - row], "anchor": "middle"})
+    about = "perplexity (1: sure of every token)"
+    x = axis(1, 0.015 + max(high for _, _, high in rows.values()), grid=True)
     y = axis(0.5 - len(rows), 0.5, "", [(-row, name) for row, name in enumerate(rows)], bare=True)
     return Chart([panel(about, x, y, high=36 * len(rows), side=110)], [marks])
 
@@ -203,5 +202,4 @@ def softmax(logits: np.ndarray) -> np.ndarray:
 
 def _read(model: Any, ids: list[int]) -> np.ndarray:
     """Return the logits ``(T, V)``; row i is about token i + 1."""
-    logits = model(mx.array([ids]))[0].astype(mx.float32)
-    return np.array(logits, dtype=np.float64)
+    return np.array(model(mx.array([ids]))[0].astype(mx.float32), dtype=np.float64)

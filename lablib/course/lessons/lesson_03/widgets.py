@@ -32,7 +32,7 @@ class BeforeAfter(SceneExplorer):
     def __init__(self, words: Sequence[str], logits: Sequence[float]) -> None:
         self.words, self.logits = list(words), mx.array(logits, dtype=mx.float32)
         names = axis(-0.6, len(words) - 0.4, "", [*enumerate(words)], bare=True)
-        scale, stacked = axis(0, 1.04, "", (0, 0.5, 1)), "stacked: top-p keeps what begins below it"
+        scale, stacked = axis(0, 1.04, "", (0, 0.5, 1)), "top-p keeps what begins below it"
         panels = [panel("probability", names, scale), panel(stacked, names, scale)]
         keys = [[WARM, "warmed, not yet cut", True], [STAYS, "what stays, made whole"]]
         self.constants = {"panels": panels, "keys": keys}
@@ -211,8 +211,6 @@ class Frontier(ChartExplorer):
         outcomes: (way of cutting, temperature) -> outcome; temperatures evenly spaced.
     """
 
-    ENDS = 0.4, 0.9  # colder stories, all right and much alike, stand where the axis begins
-
     def __init__(self, outcomes: Mapping[tuple[str, float], StoryCounts]) -> None:
         self.outcomes = dict(outcomes)
         self.cuts = list(dict.fromkeys(cut for cut, _ in outcomes))
@@ -233,31 +231,35 @@ class Frontier(ChartExplorer):
 
     def chart(self, data: dict[str, Any]) -> Chart:
         """Draw the trails, the chosen point ringed, and its intervals."""
-        marks, sizes = [], np.linspace(2.5, 6, len(self.temperatures)).tolist()
+        where, marks, same = self.temperatures.index(data["temperature"]), [], []
         for i, (name, trail) in enumerate(data["trails"].items()):
             unlike, valid = ([each.spans[axis][0] for each in trail] for axis in (0, 1))
-            (line,) = curves(np.clip(unlike, *self.ENDS), {name: valid}, [i])
+            across = 1 / (1 - np.minimum(unlike, 0.9))  # a log axis: the hot ones need the room
+            (line,) = curves(across, {name: valid}, [i])
             told = zip(self.temperatures, trail, strict=True)
             notes = [f"{name}, temperature {t:g}: {each}" for t, each in told]
             wide = 3.5 if name == data["cut"] else 1.5
-            marks.append({**line, "sizes": sizes, "notes": notes, "wide": wide})
+            sizes = np.linspace(1, 2, len(trail)) * (len(self.cuts) + 1 - i)  # none hides one
+            marks.append({**line, "sizes": sizes.tolist(), "notes": notes, "wide": wide})
+            same.append([across[where], valid[where]])
+        marks.append({"key": "same", "line": sorted(same), "colour": WARM, "dash": "2 3"})
         unlike, (y, *right) = data["chosen"].spans
-        x, *apart = np.clip(unlike, *self.ENDS).tolist()
+        x, *apart = (1 / (1 - np.minimum(unlike, 0.9))).tolist()
         for i, ends in enumerate(([[end, y] for end in apart], [[x, end] for end in right])):
             marks.append({"key": f"spread {i}", "line": ends, "wide": 1.5})
         marks.append({"key": "ring", "dot": [x, y], "r": 9, "hollow": True, "colour": "#000000"})
         at = {"at": [x, y + 0.11], "anchor": "middle"}  # or, lower down, beside its trail
         if y < 0.85:
             side = -1 if data["cut"] == self.cuts[0] else 1  # no cut is the first to fall
-            place = [x + 0.0125 * side, max(-0.04, y + 0.07 * side - 0.02)]
+            place = [x * 1.06**side, max(-0.04, y + 0.07 * side - 0.02)]
             at = {"at": place, "anchor": "end" if side < 0 else "start"}
         word = {"text": f"T = {data['temperature']:g}", "bold": True}
         marks.append({"key": "word", **word, **at})
-        ticks = (self.ENDS[0], f"{self.ENDS[0]:g} or less"), 0.5, 0.6, 0.7, 0.8, 0.9
-        x = axis(0.38, self.ENDS[1], "share of words in which two stories differ", ticks)
-        y = axis(-0.05, 1.2, "", (0, 0.5, 1))
+        ticks = [(1 / (1 - share), f"{share:g}") for share in (0, 0.5, 0.75, 0.875)]
+        x = axis(1, 10, "diversity (each tick halves what is shared)", ticks, log=True)
+        y, keys = axis(-0.05, 1.2, "", (0, 0.5, 1)), [(WARM, "one temperature", "2 3")]
         title = "right stories (large: hot; cross: 95 %)"
-        return Chart([panel(title, x, y, self.cuts, high=260)], [marks])
+        return Chart([panel(title, x, y, self.cuts, high=260)], [marks], keys)
 
     def caption(self, data: dict[str, Any]) -> str:
         """Name the chosen point, and the others of its temperature."""

@@ -100,7 +100,6 @@ class Dealing(ChartExplorer):
             "seconds": seconds,
             "ranks": ranks,
             "order": order,
-            "group": group,
             "stints": follow(seconds, ranks),
             "took": simulate(seconds, ranks),
             "speedups": [simulate(seconds, count).speedup for count in counts],
@@ -114,6 +113,9 @@ class Dealing(ChartExplorer):
         below = curves(counts, series, (5, 0))
         here = {"dot": [ranks, data["speedups"][ranks - 1]], "r": 8, "colour": COLOURS[0]}
         below.append({"key": "here", **here, "note": f"{ranks} ranks, as drawn above."})
+        if data["limits"][-1] < self.most - 1:
+            why = {"text": f"{WORK:g} s / slowest", "key": "why"}
+            below.append({**why, "at": [self.most, data["limits"][-1] + 0.4], "anchor": "end"})
         ticks = [1, *range(4, self.most + 1, 4)]
         shown = range(0, ranks, 1 if ranks < 9 else 5)  # however many they are, they fill the panel
         names = [(-(rank + 0.5) / ranks, f"rank {rank + 1}") for rank in shown]
@@ -123,8 +125,7 @@ class Dealing(ChartExplorer):
         x = axis(0.8, self.most + 0.2, "ranks", ticks)
         view = panel("speed-up", x, axis(0, self.most, "", ticks), series, below=True, side=56)
         keys = [(COLOURS[4], "a unit", False), (COLOURS[1], "the slowest", False)]
-        keys.append(("#666666", "the end of a round", "2 3"))
-        keys.append((_WAITS, "waits", False))
+        keys += [("#666666", "the end of a round", "2 3"), (_WAITS, "waits", False)]
         return Chart([*views, view], [_timeline(data), below], keys)
 
     def caption(self, data: dict) -> str:
@@ -141,9 +142,9 @@ class Dealing(ChartExplorer):
 
 def _timeline(data: dict) -> list[dict]:
     """Return every stint; the slowest unit is marked, and the end of each round is a line."""
-    slowest, marks = data["seconds"].index(max(data["seconds"])), []
+    second, marks = sorted([0.0, *data["seconds"]])[-2], []  # of equal ones none is the slowest
     for stint in data["stints"]:
-        end, colour = stint.start + stint.seconds, COLOURS[1 if stint.place == slowest else 4]
+        end, colour = stint.start + stint.seconds, COLOURS[1 if stint.seconds > second else 4]
         top = -stint.rank / data["ranks"]
         sides = [round(stint.start, 3), round(end, 3), top - 0.9 / data["ranks"], top]
         note = f"Rank {stint.rank + 1}: unit {stint.place + 1}, {stint.seconds:.1f} s."

@@ -45,19 +45,15 @@ class Judged(ChartExplorer):
         self.kept = {
             name: np.array([shares(*pair, t) for t in self.grid]) for name, pair in pairs.items()
         }
-        names = [*pairs]
         super().__init__(
-            drafter=choice(names[0], names, label="drafter"),
+            drafter=choice(next(iter(pairs)), [*pairs], label="drafter"),
             temperature=slider(0.7, 0.0, 1.5, 0.1, label="temperature"),
         )
 
     def compute(self, drafter: str, temperature: float) -> dict[str, Any]:
         """Return both curves ``(16, 2)``, and their values at the chosen temperature."""
-        here = shares(*self.pairs[drafter], temperature)
-        return {
-            "curves": self.kept[drafter], "here": here,
-            "drafter": drafter, "temperature": temperature,
-        }  # fmt: skip
+        found = {"curves": self.kept[drafter], "here": shares(*self.pairs[drafter], temperature)}
+        return {**found, "drafter": drafter, "temperature": temperature}
 
     def sums(self, drafter: str, start: float) -> dict[str, tuple[np.ndarray, np.ndarray]]:
         """Return both curves from a temperature on: name -> temperatures and shares."""
@@ -67,12 +63,12 @@ class Judged(ChartExplorer):
 
     def chart(self, data: dict[str, Any]) -> Chart:
         """Draw both curves against the temperature, and mark the chosen one."""
-        names = ("the most that can be kept, Σ min(p, q)", "two draws that agree, Σ p·q")
-        series = {name: data["curves"][:, 1 - i] for i, name in enumerate(names)}
+        names = ("two draws that agree, Σ p·q", "the most that can be kept, Σ min(p, q)")
+        series = dict(zip(names, data["curves"].T, strict=True))
         here = {"key": "here", "rule": {"x": data["temperature"]}, "colour": WARM}
         x = axis(0, self.grid[-1], "temperature")
         view = panel("drafts kept (share)", x, axis(0, 1.03, "", (0, 0.5, 1)), names, high=240)
-        return Chart([view], [[*curves(self.grid, series, (0, 5)), here]])
+        return Chart([view], [[*curves(self.grid, series), here]])
 
     def caption(self, data: dict[str, Any]) -> str:
         """Name both shares at the chosen temperature."""

@@ -3,7 +3,7 @@
 // constants: {words}
 // data: {u, pieces: [probability], notes: [what is said of a piece]}: the dart's place; it hits the piece that holds it.
 
-const INK = {hit: '#0072B2', piece: '#BFE1F6', line: '#333333', faint: '#767676'};
+const INK = {hit: '#0072B2', piece: '#BFE1F6', line: '#333333', faint: '#767676', edge: '#CCCCCC'};
 const TOP = 58, HIGH = 62, LETTER = 7.6;  // of the line of pieces; a letter's width
 
 function dart({words}, {u, pieces, notes}, room) {
@@ -22,13 +22,19 @@ function dart({words}, {u, pieces, notes}, room) {
     if (inside) write(`n${i}`, middles[i], TOP + 28, word, {...look, 'font-size': 14});
     if (inside && wide > 34) write(`q${i}`, middles[i], TOP + 46, pieces[i].toFixed(2), {...look, 'font-size': 12});
   });
+  let free = 0;  // the sums that the pieces end at have numbers where there is room
+  [0, ...ends.slice(0, -1), 1].forEach((value, i, {length}) => {
+    const inner = i && i < length - 1;
+    if (inner && (x(value) < free || x(value) > x(1) - 34)) return;
+    if (inner) add(`e${i}`, 'path', {d: `M${x(value)} ${TOP + HIGH}v34`, stroke: INK.edge});
+    write(`t${i}`, x(value), TOP + HIGH + 46, inner ? value.toFixed(2) : String(value), {'text-anchor': 'middle', fill: INK.faint});
+    free = x(value) + 34;
+  });
   cloth.beside(outside.map(i => [middles[i], 8 + LETTER * words[i].length]), left, width).forEach((at, n) => {
     const i = outside[n], bottom = TOP + HIGH;
     add(`l${i}`, 'path', {d: `M${middles[i]} ${bottom}V${bottom + 4}L${at} ${bottom + 12}`, fill: 'none', stroke: INK.faint});
-    write(`o${i}`, at, bottom + 25, words[i], {'text-anchor': 'middle', 'font-size': 13, 'font-weight': i === token ? 700 : 400});
+    write(`o${i}`, at, bottom + 25, words[i], {'text-anchor': 'middle', 'font-size': 13, 'font-weight': i === token ? 700 : 400, ...cloth.HALO});
   });
-  for (const value of [0, 0.25, 0.5, 0.75, 1])
-    write(`t${value}`, x(value), TOP + HIGH + 46, String(value), {'text-anchor': 'middle', fill: INK.faint});
   write('sum', x(0.5), TOP + HIGH + 63, 'cumulative probability', {'text-anchor': 'middle', fill: INK.faint});
   const end = x(u) < width - 80 ? ['start', 12] : ['end', -12];
   add('shaft', 'path', {d: `M${x(u)} 8V${TOP - 8}`, stroke: '#000000', 'stroke-width': 2.5});

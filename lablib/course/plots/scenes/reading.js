@@ -18,15 +18,18 @@ function reading(constants, data, room) {
   const lines = Math.max(...[...constants.texts, tokens].map(each => height(each, column)));
   const said = Math.max(0, ...(constants.verdicts || []).map(verdict => cloth.wrapped(verdict, column / 8.2).length));
   const places = placed(tokens, column);
+  let frame = null;  // it lies on the tokens beside it
   places.forEach(([line, left, letters, first, last], i) => {
     const look = constants.looks[data.looks[i]], x = left - (first ? PAD : 0), y = top + line * high;
-    const wide = letters.length * LETTER + PAD * (first + last), marked = i === data.marked;
+    const wide = letters.length * LETTER + PAD * (first + last);
+    if (i === data.marked) frame = {x, y, width: wide};
     add(`t${i}`, 'rect', {x, y, width: wide, height: HIGH - 4, rx: 2, fill: look ? look[0] : '#FFFFFF',
-      stroke: marked ? '#000000' : '#FFFFFF', 'stroke-width': marked ? 2.5 : 1,
+      stroke: '#FFFFFF',
       ...(data.notes[i] ? {note: data.notes[i], cell: [line, i - places.findIndex(each => each[0] === line)], class: 'lablib-cell'} : {})});
     write(`w${i}`, left, y + 16, letters, {'font-family': cloth.MONO, 'font-size': 13, textLength: letters.length * LETTER,
       lengthAdjust: 'spacingAndGlyphs', 'pointer-events': 'none', fill: look ? '#111111' : '#555555'});
   });
+  if (frame) add('frame', 'rect', {...frame, height: HIGH - 4, rx: 2, fill: 'none', stroke: '#000000', 'stroke-width': 2.5, 'pointer-events': 'none'});
   brackets(add, data.calls || [], places, top, high);
   const low = top + lines * high;
   cloth.wrapped(data.verdict || '', column / 8.2).forEach((text, i) =>

@@ -60,14 +60,14 @@ export const expecting = {
     const read = every.map((row, i) => row[ids[i + 1]]), here = every[place - 1];
     const best = order(logits[place - 1]).slice(0, this.best), told = id => visible(words[id]);
     const looks = read.map(sureness);
-    const notes = read.map((chance, i) => `“${words[ids[i + 1]].trim()}”: the model gave it ${number(chance)}.`);
+    const notes = read.map((chance, i) => `“${words[ids[i + 1]].trim()}”: ${number(chance)} at this temperature.`);
     if (open) [looks[end - 1], notes[end - 1]] = [-1, 'Nothing has come here yet.'];
     const came = open && place === end ? null : ids[place], first = fixed(here[best[0]], 2);
     const other = came === best[0] ? ', the highest' : `; the likeliest was '${told(best[0])}' with ${first}`;
     const caption = came === null ? `After your text '${told(best[0])}' is the likeliest token, with probability ${first}.`
       : `At place ${place} of ${name} '${told(came)}' came, which had probability ${fixed(here[came], 2)}${other}.`;
     const entropy = -total(here.map(chance => chance > 0 ? chance * Math.log2(chance) : 0));
-    const title = `expected at the frame (entropy: ${fixed(entropy, 1)} bits)`;
+    const title = `at the frame (entropy: ${fixed(entropy, 1)} bits)`;
     const own = came === null ? null : best.indexOf(came);
     const panels = [{...this.panel(best.map(told), best.map(id => here[id]), own), title}];
     return [{text: 0, looks, notes, marked: place - 1, panels}, caption];

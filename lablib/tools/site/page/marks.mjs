@@ -15,7 +15,7 @@ export const number = chance => {
 };
 
 // Return the number of a token's look, by the probability that it had.
-export const sureness = chance => [0.9, 0.5, 0.1].filter(least => chance < least).length;
+export const sureness = chance => [0.9, 0.5, 0.01].filter(least => chance < least).length;
 
 // Return a token with its white space made visible.
 export const visible = text => text.replaceAll(' ', '␣').replaceAll('\n', '⏎') || '∅';

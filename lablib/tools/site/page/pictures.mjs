@@ -43,10 +43,12 @@ const telling = {
     const fills = best.map(id => id === told.first ? BARS.dark : BARS.light);
     const fate = told.first === best[0] ? ' and came' : told.tokens.length ? ', yet another word came' : '';
     const caption = `At temperature ${temperature} ‘${words[0]}’ has probability ${chances[best[0]].toFixed(2)}${fate}.`;
-    const panel = barsAcross(words, best.map(id => chances[id]), fills), own = softmax(Float64Array.from(logits));
+    const own = softmax(Float64Array.from(logits));
+    const says = best.map(id => [...new Set([own[id], chances[id]].map(number))].join(' → '));
+    const panel = barsAcross(words, best.map(id => chances[id]), fills, says);
     best.forEach((id, row) => {
       const end = panel.marks[2 * row + 1].at;
-      end[0] = Math.max(end[0], own[id] + 0.012);  // beyond both
+      end[0] = Math.max(end[0], own[id] + 0.03);  // beyond both
       panel.marks.push({key: `o${row}`, bar: [0, own[id], -row - 0.45, -row + 0.45], fill: BARS.own, hollow: true});
     });
     return [{
