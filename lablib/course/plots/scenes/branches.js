@@ -144,7 +144,7 @@ function plane(add, write, {nodes, trails}, left, top, size) {
   const x = price => left + size * Math.log2(price) / doublings;
   const y = tokens => top + size * (1 - Math.log2(tokens) / doublings);
   const far = 2 ** doublings;
-  write('plane', left, top - 33, 'tokens with these drafts, for the price', {'font-weight': 600});
+  write('plane', left, top - 33, 'these drafts: tokens for the price', {'font-weight': 600});
   add('frame', 'rect', {x: left, y: top, width: size, height: size, fill: 'none', stroke: INK.grid});
   for (const speed of [0.5, 1, 1.5, 2, 4]) {
     const from = Math.max(1, 1 / speed), to = Math.min(far, far / speed), even = speed === 1;
