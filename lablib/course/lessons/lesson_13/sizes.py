@@ -108,8 +108,8 @@ class Rounds:
         options = SamplerOptions(temperature=temperature, seed=seed)
         sampler, end = sampler_for(list(text), most, options), mx.array([text[-1:]])
         chain = draw_in_turn(self._draft.forward(), end, [most], sampler)
-        tree = grow(self._draft.forward(), end, [most], sampler, depth, drawn=rule != "match")
-        self._drafts = tree, chain
+        grown = grow(self._draft.forward(), end, [most], sampler, depth, drawn=rule != "match")
+        self._drafts = grown, chain
         both = (drafts_of(each, most).paths for each in self._drafts)
         self._target.after([path for paths in both for path in paths])  # in one forward
         self.of = lru_cache(None)(self._of)

@@ -172,8 +172,8 @@ class Trees(SceneExplorer):
         )
         said = f"“{stays}” stays" if stays else "no draft stays"
         return (
-            f"In this toss {said}, and the target adds “{data['own']}”. With the drafts of this "
-            f"toss a call writes {tree_[2]:.2f} tokens on average, with its chain {chain[2]:.2f}."
+            f"In this toss {said}, and the target adds “{data['own']}”. With its drafts the "
+            f"tree yields {tree_[2]:.2f} tokens a call on average, the chain {chain[2]:.2f}."
         )
 
 
