@@ -288,7 +288,11 @@ def test_what_a_tree_is_worth_is_the_formula():
     assert "A tree is ahead where waiting costs up to" in worth.caption(data)
     none = worth.compute("match", reading=0.5, draft=0.4)
     assert "No tree is ahead" in worth.caption(none)
-    assert read(worth.draw(data))
+    (marks,) = read(worth.draw(data))
+    ((x, y),) = [mark["dot"] for mark in marks if "dot" in mark]  # where they cross
+    assert np.interp(x, worth.waiting, data["tree"]) == pytest.approx(y, abs=0.02)
+    assert y == data["chain"]
+    assert not [mark for (each,) in [read(worth.draw(none))] for mark in each if "dot" in mark]
 
 
 @pytest.mark.parametrize("here", [-0.01, 3.0])

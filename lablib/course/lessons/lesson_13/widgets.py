@@ -118,12 +118,10 @@ class Trees(SceneExplorer):
             toss=slider(0, 0, 9, label="toss"),
         )
 
-    def _uncached(
-        self, text: str, rule: str, depth: int | str, temperature: float, toss: int
-    ) -> Rounds:
-        """Return the rounds of trees and chains of any size, with the drafts of a toss."""
+    def _uncached(self, text: str, rule: str, depth: int | str, *drawn: float) -> Rounds:
+        """Return the rounds of trees and chains of any size, at a temperature and in a toss."""
         ids, read, bound = self.texts[text], self._read[text], None if depth == ALL else depth
-        return Rounds((self.target, self.draft), ids, read, MOST, rule, bound, temperature, toss)
+        return Rounds((self.target, self.draft), ids, read, MOST, rule, bound, *drawn)
 
     def compare(
         self, text: str, rule: str, nodes: int, depth: int | str, temperature: float, toss: int = 0
@@ -276,6 +274,8 @@ class Worth(ChartExplorer):
         marks.append({"key": "one", "rule": {"y": 1}, "dash": "2 3"})
         here = {"rule": {"x": max(0.0, self.here)}, "text": "this machine", "dash": "5 3"}
         marks.append({"key": "here", **here, "colour": "#B34A00"})
+        if data["ahead"] not in {None, self.waiting[-1]}:  # there they cross
+            marks.append({"key": "even", "dot": [data["ahead"], max(data["chain"], 1)], "r": 5})
         x = axis(0, self.waiting[-1], "price of waiting for a level, in plain tokens")
         title = "speed-up, in doublings (dotted: plain decoding, ×1)"
         y = axis(*self._ends, "", 2.0 ** np.arange(-4, 6), log=True)
