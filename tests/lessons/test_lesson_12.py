@@ -160,10 +160,16 @@ def test_a_vote_wins_with_the_most_frequent_answer_and_a_tie_is_shared() -> None
     sums, facts = charted(chart)
     assert [mark["bar"][1] for mark in sums if "bar" in mark] == [0.4, 0.5, 0.2]
     ends = [mark["text"] for mark in sums + facts if "text" in mark]
-    assert ends[:3] == ["40% → 100%", "50% → 50%", "20% → 0% 4/6"]
-    assert ends[3:] == ["0% → 0% Sydney", "0% → 0% hippopotam…", "33% → 33%"]
+    head = "one → vote (winner)"
+    assert ends[:4] == ["40% → 100%", "50% → 50%", "20% → 0% (4/6)", head]
+    assert ends[4:] == ["0% → 0% (Sydney)", "0% → 0% (hippopotam…)", "33% → 33%", head]
     for marks, kind in (sums, [won, tied, beside]), (facts, [lost, long, three]):
-        assert [mark["dot"][0] for mark in marks if "dot" in mark] == [each.vote for each in kind]
+        votes = [mark["dot"][0] for mark in marks if mark.get("shape") == "diamond"]
+        assert votes == [each.vote for each in kind]
+        bars = [mark["bar"] for mark in marks if "bar" in mark]
+        bare = [-(low + high) / 2 for _, share, low, high in bars if share == 0]
+        spots = [-mark["dot"][1] for mark in marks if "dot" in mark and "shape" not in mark]
+        assert spots == pytest.approx(bare)  # what has no bar has its colour there
         means = [np.mean([each.single for each in kind]), np.mean([each.vote for each in kind])]
         assert [mark["rule"]["x"] for mark in marks if "rule" in mark] == pytest.approx(means)
     assert chart.panels[0]["title"] == "3 sums: one answer 37% → the vote 50%"

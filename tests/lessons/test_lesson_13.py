@@ -1,6 +1,7 @@
 """The widgets of lesson 13 compute what they say, and its rounds are the engine's."""
 
 import json
+from itertools import pairwise
 
 from lablib import load
 from lablib.course.lessons.lesson_13 import rounds, sizes
@@ -90,31 +91,70 @@ def test_the_engine_keeps_as_much_as_a_round_expects(models, rule):
     assert abs(off.mean()) < 5 * off.std() / np.sqrt(len(off)) + 1e-9
 
 
+def that_drafts(drafter, most):
+    """Return the drafter, which drafts so many tokens whatever it is asked for."""
+    begin = drafter.begin
+
+    def begun(*given):
+        session = begin(*given)
+        propose = session.propose
+        session.propose = lambda texts, _, sampler: propose(texts, [most], sampler)
+        return session
+
+    drafter.begin = begun
+    return drafter
+
+
 @pytest.mark.parametrize("rule", rounds.RULES)
 @pytest.mark.parametrize(("temperature", "depth"), [(0.0, None), (1.0, 1), (1.0, 3), (1.5, None)])
 def test_rounds_of_all_sizes_are_those_of_each(models, rule, temperature, depth):
     read = [sizes.read(model, TEXT) for model in models]
     every = sizes.Rounds(models, TEXT, read, 9, rule, depth, temperature)
-    found = dict(zip((7, 1, 4), every.of([7, 1, 4]), strict=True))
-    found[9], again = every.of([9, 4])  # later, from what was read for the others
-    assert again is found[4]
     model, draft = models
-    drafters = Tree(draft, depth, rule != "match"), DraftModel(draft)
+    drawn = rule != "match" and temperature > 0  # a drawn tree of 4 is the first 4 of its seed
     options = {"rule": rule, "temperature": temperature}
-    for nodes, both in found.items():
-        for drafter, one in zip(drafters, both, strict=True):
-            wanted = rounds.one_round(model, drafter, TEXT, nodes, **options)
+    for nodes in (7, 1, 4, 9):
+        most = 9 if drawn else nodes
+        drafters = Tree(draft, depth, rule != "match"), DraftModel(draft)
+        for drafter, one in zip(drafters, every.of(nodes), strict=True):
+            wanted = rounds.one_round(model, that_drafts(drafter, most), TEXT, nodes, **options)
             assert (one.drafts, one.parents) == (wanted.drafts, wanted.parents)
             assert one.p == pytest.approx(wanted.p, abs=1e-4)
             assert one.kept == pytest.approx(wanted.kept, abs=1e-3)
     assert [cache[0].offset for cache in read] == [len(TEXT) - 1] * 2
 
 
+def test_more_nodes_hold_what_fewer_did_and_never_yield_less(models):
+    read = [sizes.read(model, TEXT) for model in models]
+    every = sizes.Rounds(models, TEXT, read, 9, "rejection", None, 1.0, seed=3)
+    for each in zip(*(every.of(nodes) for nodes in range(1, 10)), strict=True):
+        for less, more in pairwise(each):
+            assert more.drafts[:-1] == less.drafts
+            assert more.parents[:-1] == less.parents
+            assert more.expected > less.expected - 1e-9
+    others = sizes.Rounds(models, TEXT, read, 9, "rejection", None, 1.0, seed=4)
+    assert others.of(9)[0].drafts != every.of(9)[0].drafts
+
+
+def test_the_first_nodes_of_a_large_tree_yield_on_average_what_a_small_tree_does(models):
+    """Of 300 seeds; a tree that keeps its last nodes instead would yield far less."""
+    read = [sizes.read(model, TEXT) for model in models]
+    pairs = []
+    for seed in range(300):
+        large = sizes.Rounds(models, TEXT, read, 9, "rejection", None, 1.0, seed)
+        small = sizes.Rounds(models, TEXT, read, 3, "rejection", None, 1.0, 1000 + seed)
+        pairs.append([large.of(3)[0].expected, small.of(3)[0].expected])
+    first, wanted = np.array(pairs).T
+    spread = np.hypot(first.std(), wanted.std()) / np.sqrt(len(pairs))
+    assert 0 < spread < 0.1
+    assert abs(first.mean() - wanted.mean()) < 5 * spread
+
+
 @pytest.mark.parametrize(("temperature", "as_if"), [(0.0, 1.0), (1.5, 1.5)])
 def test_a_tree_grows_where_the_draft_is_likely_to_get(models, temperature, as_if):
     read = [sizes.read(model, TEXT) for model in models]
     every = sizes.Rounds(models, TEXT, read, 9, "match", None, temperature)
-    ((one, _),) = every.of([7])
+    one, _ = every.of(7)
     first, drafted = every.drafted(one)
 
     def said(path):
@@ -132,31 +172,24 @@ def test_a_tree_grows_where_the_draft_is_likely_to_get(models, temperature, as_i
     assert np.delete(first, roots).max() <= drafted.min() + 1e-4
 
 
-def test_the_target_reads_all_sizes_at_once_and_neither_model_a_path_twice(models):
+def test_the_target_reads_all_sizes_at_once_and_nothing_is_read_for_fewer_nodes(models):
     read = [sizes.read(model, TEXT) for model in models]
+    given = [], []
 
-    def counted(*asked):
-        """Return the rounds of some sizes, and how many tokens each forward of a model read."""
-        given = [], []
+    def told(model, counts):
+        def forward(tokens, cache):
+            counts.append(tokens.size)
+            return model(tokens, cache=cache)
 
-        def told(model, counts):
-            def forward(tokens, cache):
-                counts.append(tokens.size)
-                return model(tokens, cache=cache)
+        return forward
 
-            return forward
-
-        watched = [told(model, counts) for model, counts in zip(models, given, strict=True)]
-        every = sizes.Rounds(watched, TEXT, read, 8, "rejection", None, 1.0)
-        found = every.of(asked)
-        every.of(asked)  # once more, which costs nothing
-        return found, given
-
-    found, (target_read, draft_read) = counted(2, 4, 8)
+    watched = [told(model, counts) for model, counts in zip(models, given, strict=True)]
+    every = sizes.Rounds(watched, TEXT, read, 8, "rejection", None, 1.0)
+    before = [list(counts) for counts in given]
+    found = [every.of(nodes) for nodes in (2, 4, 8)]  # what was read is enough
     drafts = [rounds.Drafts(one.drafts, one.parents, None) for both in found for one in both]
-    assert target_read == [len({path for one in drafts for path in one.paths})]
-    apart = [sum(counted(nodes)[1][1]) for nodes in (2, 4, 8)]
-    assert max(apart) <= sum(draft_read) < sum(apart) - 2 * 8  # two chains of the same, at least
+    assert [list(counts) for counts in given] == before
+    assert given[0] == [len({path for one in drafts for path in one.paths})]
 
 
 def test_a_draft_at_temperature_0_takes_the_best_words(models):
@@ -212,6 +245,9 @@ def test_the_widget_compares_a_tree_with_a_chain(widget):
     assert max(widget.compute("two", "rejection", 5, 2, 0.5, 3)["depth"]) <= 2
     trail = widget.compute("two", "match", 5, 2, 0.5, 3)["trails"]["tree"]
     assert [count for count, *_ in trail] == [1, 2, 4, 5, 8, 12, 16]
+    again = widget.compute("two", "match", 5, 2, 0.5, 8)["trails"]
+    assert again["tree"] == trail  # chosen, not drawn; a chain is drawn at each toss
+    assert again["chain"] != widget.compute("two", "match", 5, 2, 0.5, 3)["trails"]["chain"]
     tossed = [widget.compute("one", "match", 8, 1, 1.0, toss) for toss in range(10)]
     assert len({(*each["path"], each["own"]) for each in tossed}) > 5  # most of them differ
     json.dumps([widget.told, data])  # what the page gets
@@ -252,7 +288,11 @@ def test_what_a_tree_is_worth_is_the_formula():
     assert "A tree is ahead where waiting costs up to" in worth.caption(data)
     none = worth.compute("match", reading=0.5, draft=0.4)
     assert "No tree is ahead" in worth.caption(none)
-    assert read(worth.draw(data))
+    (marks,) = read(worth.draw(data))
+    ((x, y),) = [mark["dot"] for mark in marks if "dot" in mark]  # where they cross
+    assert np.interp(x, worth.waiting, data["tree"]) == pytest.approx(y, abs=0.02)
+    assert y == data["chain"]
+    assert not [mark for (each,) in [read(worth.draw(none))] for mark in each if "dot" in mark]
 
 
 @pytest.mark.parametrize("here", [-0.01, 3.0])

@@ -244,25 +244,28 @@ def vote_bars(asked: Sequence[Asked]) -> Chart:
     for kind in dict.fromkeys(each.kind for each in asked):
         own = [each for each in asked if each.kind == kind]
         one, vote = (share for share, *_ in single_and_vote(own).values())
-        won = ["" if each.vote else _cut(" " + "/".join(each.leaders)) for each in own]
+        won = ["" if each.vote else f" ({_cut('/'.join(each.leaders))})" for each in own]
         said = [f"{x.single:.0%} → {x.vote:.0%}{name}" for x, name in zip(own, won, strict=True)]
+        head = {"text": "one → vote (winner)", "at": [1.12, 0.7], "room": 1.1, "bold": True}
         colours = [looks.get(each.vote, tie)[0] for each in own]
         names = [f"{each.name} {each.truth}" for each in own]
         rows = bars_across(names, [each.single for each in own], colours, said)
         for mark in rows["marks"][1::2]:
             mark["at"][0] = 1.12  # one column
         votes = [{"dot": [each.vote, -row], "shape": "diamond"} for row, each in enumerate(own)]
+        bare = [row for row, each in enumerate(own) if not each.single]  # no bar: a spot around ◆
+        spots = [{"dot": [0, -row], "r": 8, "colour": colours[row]} for row in bare]
         rules = [{"rule": {"x": one}, "dash": "5 3"}, {"rule": {"x": vote}}]
         title = f"{len(own)} {kind}s: one answer {one:.0%} → the vote {vote:.0%}"
-        view = ranked(len(own), title, end=2.3, side=270, below=True)
-        view |= {"high": 25 * len(own), "y": view["y"] | rows["y"], "x": view["x"] | {"name": ""}}
-        views.append(view)
-        drawn.append([*rows["marks"], *rules, *votes])
+        view = ranked(len(own), title, end=2.75, side=270, below=True)
+        tall = {"ends": [0.5 - len(own), 1.6], "bare": True} | rows["y"]
+        views.append(view | {"high": 25 * len(own) + 27, "y": tall, "x": view["x"] | {"name": ""}})
+        drawn.append([*rows["marks"], head, *rules, *spots, *votes])
     keys = [(colour, end, False) for colour, end in (looks[1.0], tie, looks[0.0])]
     keys.append(("#333333", "one answer (bars), mean", "5 3"))
     return Chart(views, drawn, [*keys, ("#333333", "the vote (◆), mean", "14")])
 
 
-def _cut(text: str, most: int = 12) -> str:
+def _cut(text: str, most: int = 11) -> str:
     """Return a text, or the beginning of a long one."""
     return text if len(text) <= most else text[: most - 1] + "…"

@@ -1,12 +1,12 @@
 """Rounds of trees and chains of every size, for a picture that follows a hand.
 
-They are those of ``rounds.one_round``. But trees of all sizes have many paths in common, and a
-short chain begins a long one. So the draft model reads each path once, and the target reads all of
-them in one forward.
+They are those of ``rounds.one_round``: a tree grows its best nodes first, so that the first n of a
+large one are a tree of n, as the first n drafts of a chain are a chain. More nodes then hold what
+fewer did, and no luck of another draw lies between them.
 """
 
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 from lablib.cache import kv, tree
@@ -86,6 +86,7 @@ class Rounds:
         rule: one of ``rounds.RULES``.
         depth: the longest path of a tree; None: no bound.
         temperature: of both models.
+        seed: of what is drawn.
     """
 
     def __init__(
@@ -97,27 +98,26 @@ class Rounds:
         rule: str,
         depth: int | None,
         temperature: float,
+        seed: int = 0,
     ) -> None:
         self._target, self._draft = (
             _Said(model, text[-1], cache) for model, cache in zip(models, read, strict=True)
         )
         self._judged = partial(judged, rule=rule, temperature=temperature)
         self._drafted_at = temperature or 1.0  # at 0, too, a tree grows by the chances at 1
-        options = SamplerOptions(temperature=temperature, seed=0)
+        options = SamplerOptions(temperature=temperature, seed=seed)
         sampler, end = sampler_for(list(text), most, options), mx.array([text[-1:]])
-        self._chain = draw_in_turn(self._draft.forward(), end, [most], sampler)
-        self._tree = partial(grow, unread=end, sampler=sampler, depth=depth, drawn=rule != "match")
-        self._found: dict[int, list[Round]] = {}
+        chain = draw_in_turn(self._draft.forward(), end, [most], sampler)
+        grown = grow(self._draft.forward(), end, [most], sampler, depth, drawn=rule != "match")
+        self._drafts = grown, chain
+        both = (drafts_of(each, most).paths for each in self._drafts)
+        self._target.after([path for paths in both for path in paths])  # in one forward
+        self.of = lru_cache(None)(self._of)
 
-    def of(self, sizes: Sequence[int]) -> list[list[Round]]:
-        """Return the rounds of a tree and of a chain, for each of these numbers of nodes."""
-        new = sorted({*sizes} - {*self._found}, reverse=True)  # a large tree holds most of a small
-        drafts = {nodes: self._drafts(nodes) for nodes in new}
-        every = [path for both in drafts.values() for one in both for path in one.paths]
-        self._target.after([(), *every])  # in one forward
-        for nodes, both in drafts.items():
-            self._found[nodes] = [self._judged(one, self._target.after(one.paths)) for one in both]
-        return [self._found[nodes] for nodes in sizes]
+    def _of(self, nodes: int) -> list[Round]:
+        """Return the rounds of a tree and of a chain of so many nodes."""
+        drafts = [drafts_of(each, nodes) for each in self._drafts]
+        return [self._judged(one, self._target.after(one.paths)) for one in drafts]
 
     def drafted(self, one: Round) -> tuple[np.ndarray, np.ndarray]:
         """Return the draft model's chances of a first word ``(V,)``, and of each path ``(N,)``."""
@@ -127,7 +127,3 @@ class Rounds:
         for token, parent, after in zip(one.drafts, one.parents, q[1:], strict=True):
             chances.append(chances[parent + 1] * after[token])
         return q[0], np.array(chances[1:])
-
-    def _drafts(self, nodes: int) -> list[Drafts]:
-        grown = self._tree(self._draft.forward(), limits=[nodes])
-        return [drafts_of(proposal, nodes) for proposal in (grown, self._chain)]

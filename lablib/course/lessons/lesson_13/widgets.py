@@ -118,16 +118,16 @@ class Trees(SceneExplorer):
             toss=slider(0, 0, 9, label="toss"),
         )
 
-    def _uncached(self, text: str, rule: str, depth: int | str, temperature: float) -> Rounds:
-        """Return the rounds of trees and chains of any size; none is computed yet."""
-        models, bound = (self.target, self.draft), None if depth == ALL else depth
-        return Rounds(models, self.texts[text], self._read[text], MOST, rule, bound, temperature)
+    def _uncached(self, text: str, rule: str, depth: int | str, *drawn: float) -> Rounds:
+        """Return the rounds of trees and chains of any size, at a temperature and in a toss."""
+        ids, read, bound = self.texts[text], self._read[text], None if depth == ALL else depth
+        return Rounds((self.target, self.draft), ids, read, MOST, rule, bound, *drawn)
 
     def compare(
-        self, text: str, rule: str, nodes: int, depth: int | str, temperature: float
+        self, text: str, rule: str, nodes: int, depth: int | str, temperature: float, toss: int = 0
     ) -> tuple[Round, Round, tuple[float, float]]:
         """Return the rounds of a tree and of a chain, and their prices in plain tokens."""
-        ((grown, chain),) = self._rounds(text, rule, depth, temperature).of([nodes])
+        grown, chain = self._rounds(text, rule, depth, temperature, toss).of(nodes)
         costs = self.prices.tree(nodes, int(grown.depths.max())), self.prices.chain(nodes)
         return grown, chain, costs
 
@@ -135,17 +135,15 @@ class Trees(SceneExplorer):
         self, text: str, rule: str, nodes: int, depth: int | str, temperature: float, toss: int
     ) -> dict[str, Any]:
         """Return the tree, the path that stays, and tree and chain of ever more nodes."""
-        sizes = sorted({*TRAIL, nodes})
-        self._rounds(text, rule, depth, temperature).of(sizes)  # all at once, which costs less
-        grown = self.compare(text, rule, nodes, depth, temperature)[0]
+        grown = self.compare(text, rule, nodes, depth, temperature, toss)[0]
         (depths, rows), (path, own) = layout(grown.parents), grown.toss(toss)
-        first, drafted = self._rounds(text, rule, depth, temperature).drafted(grown)
+        first, drafted = self._rounds(text, rule, depth, temperature, toss).drafted(grown)
         roots = [n for n, up in zip(grown.drafts, grown.parents, strict=True) if up < 0]
         ranked = enumerate(np.argsort(-first, kind="stable").tolist())
         likely = [token for place, token in ranked if place < FIRST or token in roots]
         trails: dict[str, list[list[float]]] = {"tree": [], "chain": []}
-        for count in sizes:
-            *both, costs = self.compare(text, rule, count, depth, temperature)
+        for count in sorted({*TRAIL, nodes}):
+            *both, costs = self.compare(text, rule, count, depth, temperature, toss)
             for name, one, cost in zip(trails, both, costs, strict=True):
                 trails[name].append([count, cost, one.expected])
         return {
@@ -164,7 +162,7 @@ class Trees(SceneExplorer):
         }
 
     def caption(self, data: dict[str, Any]) -> str:
-        """Say what a call writes in this toss, and on average beside a chain's."""
+        """Say what a call writes in this toss, and on average with its drafts and a chain's."""
         stays = "".join(data["names"][node] for node in data["path"])
         tree_, chain = (
             next(each for each in trail if each[0] == data["nodes"])
@@ -172,8 +170,8 @@ class Trees(SceneExplorer):
         )
         said = f"“{stays}” stays" if stays else "no draft stays"
         return (
-            f"In this toss {said}, and the target adds “{data['own']}”. On average a call writes "
-            f"{tree_[2]:.2f} tokens with the tree, {chain[2]:.2f} with a chain."
+            f"In this toss {said}, and the target adds “{data['own']}”. With its drafts the "
+            f"tree yields {tree_[2]:.2f} tokens a call on average, the chain {chain[2]:.2f}."
         )
 
 
@@ -276,6 +274,8 @@ class Worth(ChartExplorer):
         marks.append({"key": "one", "rule": {"y": 1}, "dash": "2 3"})
         here = {"rule": {"x": max(0.0, self.here)}, "text": "this machine", "dash": "5 3"}
         marks.append({"key": "here", **here, "colour": "#B34A00"})
+        if data["ahead"] not in {None, self.waiting[-1]}:  # there they cross
+            marks.append({"key": "even", "dot": [data["ahead"], max(data["chain"], 1)], "r": 5})
         x = axis(0, self.waiting[-1], "price of waiting for a level, in plain tokens")
         title = "speed-up, in doublings (dotted: plain decoding, ×1)"
         y = axis(*self._ends, "", 2.0 ** np.arange(-4, 6), log=True)

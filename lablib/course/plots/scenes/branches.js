@@ -144,7 +144,7 @@ function plane(add, write, {nodes, trails}, left, top, size) {
   const x = price => left + size * Math.log2(price) / doublings;
   const y = tokens => top + size * (1 - Math.log2(tokens) / doublings);
   const far = 2 ** doublings;
-  write('plane', left, top - 33, 'tokens a call, for its price', {'font-weight': 600});
+  write('plane', left, top - 33, 'these drafts: tokens for the price', {'font-weight': 600});
   add('frame', 'rect', {x: left, y: top, width: size, height: size, fill: 'none', stroke: INK.grid});
   for (const speed of [0.5, 1, 1.5, 2, 4]) {
     const from = Math.max(1, 1 / speed), to = Math.min(far, far / speed), even = speed === 1;
@@ -177,7 +177,10 @@ function plane(add, write, {nodes, trails}, left, top, size) {
   });
   const lasts = Object.values(trails).map(trail => trail.at(-1)).toSorted((a, b) => b[2] - a[2]);
   const [high, low] = lasts.map(([, price]) => x(price)), room = Math.abs(high - low) < 22 ? 12 : 0;
-  cloth.beside(lasts.map(([,, tokens]) => [y(tokens), room]), top, top + size).forEach((at, i) =>
-    write(`c${i}`, x(lasts[i][1]) + 9, at + 4, String(lasts[i][0]), {'font-size': 11, ...cloth.HALO}));
+  const level = Math.abs(y(lasts[0][2]) - y(lasts[1][2])) < 12;  // then the name of the nearer end would lie on the other's line
+  cloth.beside(lasts.map(([,, tokens]) => [y(tokens), room]), top, top + size).forEach((at, i) => {
+    const [dx, dy] = level && !room && x(lasts[i][1]) < x(lasts[1 - i][1]) ? [-6, -9] : [9, 4];
+    write(`c${i}`, x(lasts[i][1]) + dx, at + dy, String(lasts[i][0]), {'font-size': 11, ...cloth.HALO});
+  });
   [`dots: ${trails.tree[0][0]} to ${lasts[0][0]}`, 'nodes'].forEach((words, i) => write(`dots${i}`, left + 6, top + 15 + 13 * i, words, {'font-size': 11, fill: INK.faint}));
 }
