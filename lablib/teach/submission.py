@@ -108,7 +108,7 @@ def understood(cells: list[dict[str, Any]], name: str) -> Submission:
         if defined or marked:
             owners[number] = [*marked, *defined][-1]
     handed_out = frozenset().union(*map(_handed_out, numbers))
-    untouched = [number for number, source in code if source.strip() in handed_out]
+    untouched = [number for number, source in code if _without_end(source) in handed_out]
     asked = [each.id for each in listed]
     return Submission(code, asked, owners, recorded, predictions(code), untouched)
 
@@ -357,7 +357,15 @@ def _handed_out(lesson: str) -> frozenset[str]:
     folder = course()
     paths = folder.glob(f"{lesson}_*.ipynb") if folder else ()
     cells = (cell for path in paths for cell, _ in code_cells(read_notebook(path)))
-    return frozenset(cell["source"].strip() for cell in cells)
+    return frozenset(_without_end(cell["source"]) for cell in cells)
+
+
+def _without_end(source: str) -> str:
+    """Return a cell without comments at its end: there a program has the lesson's next text."""
+    lines = source.splitlines()
+    while lines and (not lines[-1].strip() or lines[-1].startswith("#")):
+        lines.pop()
+    return "\n".join(lines).strip()
 
 
 def _joined(cells: list[tuple[int, str]]) -> str:

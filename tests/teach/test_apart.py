@@ -374,6 +374,20 @@ def test_what_a_lesson_calls_as_a_student_does_is_not_run(own: str, wide: bool) 
     assert cells.needed([*before, *answer, *after], ["f"], wide) == answer
 
 
+@pytest.mark.parametrize(
+    "made",
+    [
+        "class word(word):\n    pass", "def word(x, word=word):\n    return word(x)",
+        "def word(x, *, word=word):\n    return word(x)", "@word\ndef word(x):\n    pass",
+        "class word(metaclass=word):\n    pass", "word = word(3)",
+    ],
+)  # fmt: skip
+def test_what_is_made_of_an_earlier_thing_of_its_name_has_that(made: str) -> None:
+    source = f"from words import word\n{made}\ndef f():\n    return word"
+    found = cells.statements(0, source, "cell")
+    assert cells.needed(found, ["f"]) == found
+
+
 def test_who_uses_a_value_has_it_as_it_was_then() -> None:
     source = (
         "x = 1\nif x:\n    x = x + 1\nfirst = x\nx = 5\ny = x\nx[0] = 2\ndef f():\n    return first"

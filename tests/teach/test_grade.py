@@ -8,10 +8,11 @@ from lablib.teach import editions, grade, submission
 from lablib.teach.apart.remote import Limits
 from lablib.teach.editions import edition, exercise_cells, fold, part_of
 from lablib.teach.release import solve
-from lablib.teach.submission import judge_submission, understood
+from lablib.teach.submission import judge_submission, read_submission, understood
 
 import nbformat
 import pytest
+from nbconvert import PythonExporter
 from oracles.fake_exercise import SOFTMAX
 
 NOTEBOOKS = sorted((Path(__file__).parents[2] / "notebooks").glob("*.ipynb"))
@@ -204,6 +205,22 @@ def test_a_lesson_without_its_checks_is_known_under_any_name(path):
     ]
     for name in ("Untitled.ipynb", path.name):
         assert {id_[:2] for id_ in understood(bare, name).exercises} == {path.name[:2]}
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.name[:2])
+def test_a_lessons_own_cells_are_known_in_a_program_too(path, tmp_path):
+    """There a cell ends with the next text, as comments."""
+    notebook = nbformat.read(path, as_version=4)
+    work = understood(notebook.cells, path.name)
+    assert len(work.untouched) == len(work.cells)
+    cell = next(each for each in notebook.cells if "def " in each.source)
+    cell.source = f"{cell.source}\nmine = 1"
+    program = tmp_path / path.with_suffix(".py").name
+    program.write_text(PythonExporter().from_notebook_node(notebook)[0], encoding="utf-8")
+    changed = tmp_path / path.name
+    nbformat.write(notebook, changed)
+    for file in (changed, program):
+        assert len(read_submission(file).untouched) == len(work.untouched) - 1
 
 
 def test_a_name_of_two_lessons_tells_of_neither():

@@ -313,8 +313,13 @@ def _binds_anew(statement: Statement) -> set[str]:
             return bound - statement.uses
         case ast.For(target, among):
             return bound & (_names_in(target) - _names_in(among))
-        case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef() as node:
-            return bound.difference(*map(_names_in, node.decorator_list))
+        case ast.FunctionDef(args=args) | ast.AsyncFunctionDef(args=args) as node:
+            at_once = (*node.decorator_list, *args.defaults, *filter(None, args.kw_defaults))
+            return bound.difference(*map(_names_in, at_once))
+        case ast.ClassDef() as node:
+            return bound.difference(
+                *map(_names_in, (*node.decorator_list, *node.bases, *node.keywords))
+            )
     return set()
 
 
