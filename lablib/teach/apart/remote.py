@@ -26,6 +26,7 @@ from lablib.teach.apart.usage import LOOK, Meter
 
 GRACE = 1.0  # seconds that a process may be late before it is ended
 
+PLACE = "lablib and its packages must lie where Python's own do, as in a virtual environment"
 TELLS = 10_000  # messages while statements run
 TALK = 2**16  # bytes of one that is no answer
 LONGEST = 500  # letters of a name or a text that is no answer
@@ -88,7 +89,8 @@ class Process:
             self.end()
             if time.monotonic() > self.deadline:  # others have used up its time
                 raise
-            why = end if isinstance(end, Gone) else "it takes too long"
+            why = str(end) if isinstance(end, Gone) else "it takes too long"
+            why += f"; {PLACE}" if "exit code" in why else ""
             raise NotStarted(f"no process for a student's work: {why}") from None
         except BaseException:
             self.end()

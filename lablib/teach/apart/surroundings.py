@@ -33,7 +33,7 @@ def environment(folder: str) -> dict[str, str]:
     kept = {name: os.environ[name] for name in KEPT if name in os.environ}
     # What this process found, as nothing can be looked for, or made, in a home that is empty.
     found = backend.blas().settings()
-    return {**kept, **OURS, **found, "HOME": folder, "TMPDIR": folder}
+    return {**kept, **OURS, **found, "HOME": folder, "TMPDIR": folder, "USER": "student"}
 
 
 def seen() -> list[str]:
