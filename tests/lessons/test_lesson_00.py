@@ -113,7 +113,9 @@ def test_outlines_are_what_the_model_gave_at_any_temperature(teller):
         data = teller.compute(temperature, 1)
         (panel,) = teller.draw(data)["panels"]
         outlines = [mark["bar"][1] for mark in panel["marks"] if mark.get("hollow")]
-        assert outlines == pytest.approx(own.tolist())
+        assert outlines == pytest.approx([*own, 1 - own.sum()])
+        bars = [m["bar"][1] for m in panel["marks"] if "bar" in m and not m.get("hollow")]
+        assert bars == pytest.approx([*data["chances"], 1 - data["chances"].sum()])
         ends = [mark["text"] for mark in panel["marks"] if "text" in mark]
         assert ends[0] == f"{own[0]:.2f} → {data['chances'][0]:.2f}"
         assert ("title" in panel) == (data["comes"] is None)

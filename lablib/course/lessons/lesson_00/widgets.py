@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 from lablib.course.lessons.lesson_01.widgets import softmax
 from lablib.course.plots.charts import TINTS, WARM, Chart, axis, bars, panel
 from lablib.course.plots.explorer import slider
-from lablib.course.plots.marks import DARK, LIGHT, bars_across, number, ranked
+from lablib.course.plots.marks import DARK, LIGHT, REST, bars_across, number, ranked
 from lablib.course.plots.pictures import visible
 from lablib.course.plots.scene import ChartExplorer, SceneExplorer
 from lablib.course.plots.strips import LOOKS, sureness
@@ -91,7 +91,7 @@ class StoryTeller(SceneExplorer):
         self.fork = (problem.prompt.split()[-1] + fork).strip()
         self._given, self._forked = len(opening), tokenizer.encode(fork)[1:]
         texts = [opening + one.tokens for told in self.stories.values() for one in told]
-        panel = ranked(self.SHOWN, f"the word after “… {self.fork}”", end=1.55)
+        panel = ranked(self.SHOWN + 1, f"the word after “… {self.fork}”", end=1.55)
         verdicts = sorted({_verdict(one) for told in self.stories.values() for one in told})
         about = {"looks": LOOKS, "about": "the model gave it", "beside": 0.62, "verdicts": verdicts}
         keys = [(WARM, "the model gave it", True), (LIGHT, "→ this temperature", False)]
@@ -120,10 +120,11 @@ class StoryTeller(SceneExplorer):
         for token, chance in zip(told.tokens, told.probabilities, strict=True):
             notes.append(f"“{token.strip()}”: the model gave it {number(chance)}.")
         comes, place = data["comes"], self._given + len(self._forked)
-        colours = [DARK if token == comes else LIGHT for token in self.best]
-        pairs = [*zip(softmax(self.logits)[self.best].tolist(), data["chances"], strict=True)]
+        colours = [*(DARK if token == comes else LIGHT for token in self.best), REST]
+        own, now = map(_with_others, (softmax(self.logits)[self.best], data["chances"]))
+        pairs = [*zip(own, now, strict=True)]
         says = [" → ".join(dict.fromkeys(map(number, pair))) for pair in pairs]
-        panel = bars_across(self.words, data["chances"].tolist(), colours, says)
+        panel = bars_across([*self.words, "all others"], now, colours, says)
         for row, (own, _) in enumerate(pairs):
             outline = {"bar": [0, own, -row - 0.45, -row + 0.45], "fill": WARM, "hollow": True}
             end = panel["marks"][2 * row + 1]["at"]
@@ -150,6 +151,10 @@ class StoryTeller(SceneExplorer):
             f"At temperature {data['temperature']:g} ‘{self.words[0]}’ has probability "
             f"{data['chances'][0]:.2f}{fate}; the story is {'wrong' if told.verdict else 'right'}."
         )
+
+
+def _with_others(chances: np.ndarray) -> list[float]:
+    return [*chances.tolist(), max(0.0, 1 - float(chances.sum()))]
 
 
 def _verdict(told: Told) -> str:

@@ -178,7 +178,7 @@ function temperatures(pens, {grid, rules, engine}, data, [x, y, room], slim) {
     add(`hk${name}`, 'path', {d: `M${from + width + 3} ${own}L${from + width + 9} ${place - 4}`, stroke: fill, 'stroke-width': 0.8});
     write(`hn${name}`, from + width + 11, place, name, {fill, 'font-weight': name === data.rule ? 700 : 400});
   }
-  const bands = counted ? 'bands: the engine, 95 %' : `γ = ${engine} has the engine's bands`;
+  const bands = counted ? 'bands: the engine\'s texts, 95 %' : `γ = ${engine} has the engine's bands`;
   write('bands', x + room, bottom + (slim ? 59 : 44), bands + (drawn.length ? "; grey: others' rejection" : ''), {fill: INK.faint, 'text-anchor': 'end'});
 }
 

@@ -20,7 +20,7 @@ const telling = {
   async ask(lab, prompt, {constants, stops}, show) {
     const ids = lab.encode(prompt), words = id => lab.decode([id]).trim() || '(rare word)';
     const logits = [...await lab.next(ids)];
-    const [panel] = constants.panels, best = order(logits).slice(0, -panel.y.ends[0] + 0.5);
+    const [panel] = constants.panels, best = order(logits).slice(0, -panel.y.ends[0] - 0.5);  // the last row is all others'
     const opening = ids.slice(1).map(id => lab.decode([id]));
     const title = `the word after “… ${prompt.trim().split(/\s+/).at(-1)}”`;
     const own = {...constants, texts: [...constants.texts, opening], panels: [{...panel, title}]};  // room as before
@@ -40,16 +40,20 @@ const telling = {
     const scores = Float64Array.from(logits, score => score / (temperature || 1));
     const chances = temperature === 0 ? scores.map((_, id) => id === best[0]) : softmax(scores);
     const notes = told.tokens.map((token, i) => `“${token.trim()}”: the model gave it ${number(told.chances[i])}.`);
-    const fills = best.map(id => id === told.first ? BARS.dark : BARS.light);
+    const fills = [...best.map(id => id === told.first ? BARS.dark : BARS.light), BARS.rest];
     const fate = told.first === best[0] ? ' and came' : told.tokens.length ? ', yet another word came' : '';
     const caption = `At temperature ${temperature} ‘${words[0]}’ has probability ${chances[best[0]].toFixed(2)}${fate}.`;
-    const own = softmax(Float64Array.from(logits));
-    const says = best.map(id => [...new Set([own[id], chances[id]].map(number))].join(' → '));
-    const panel = barsAcross(words, best.map(id => chances[id]), fills, says);
-    best.forEach((id, row) => {
+    const rows = every => {
+      const named = best.map(id => every[id]);
+      return [...named, Math.max(0, named.reduce((rest, chance) => rest - chance, 1))];
+    };
+    const own = rows(softmax(Float64Array.from(logits))), now = rows(chances);
+    const says = own.map((chance, row) => [...new Set([chance, now[row]].map(number))].join(' → '));
+    const panel = barsAcross([...words, 'all others'], now, fills, says);
+    own.forEach((chance, row) => {
       const end = panel.marks[2 * row + 1].at;
-      end[0] = Math.max(end[0], own[id] + 0.03);  // beyond both
-      panel.marks.push({key: `o${row}`, bar: [0, own[id], -row - 0.45, -row + 0.45], fill: BARS.own, hollow: true});
+      end[0] = Math.max(end[0], chance + 0.03);  // beyond both
+      panel.marks.push({key: `o${row}`, bar: [0, chance, -row - 0.45, -row + 0.45], fill: BARS.own, hollow: true});
     });
     return [{
       text: told.text, looks: [...opening.map(() => -1), ...told.chances.map(sureness)],
