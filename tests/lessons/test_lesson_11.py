@@ -4,6 +4,7 @@ import asyncio
 import random
 import threading
 import time
+from itertools import pairwise
 
 from lablib.course.checks.running import TimeUp, time_limit
 from lablib.course.lessons.lesson_11 import timeline as batches
@@ -248,6 +249,11 @@ def test_the_timeline_says_what_was_saved():
             BatchTimeline(bad)
 
 
+def row_of(mark):
+    """Return the number of the query in whose row a box or a line lies."""
+    return round(-np.mean(mark["bar"][2:]) if "bar" in mark else -mark["line"][0][1])
+
+
 @pytest.mark.parametrize("batch_size", range(1, 7))
 @pytest.mark.parametrize("timeout", [0.0, 1.0, 10.0])
 def test_each_token_of_a_timeline_is_a_box_and_each_that_is_run_a_filled_one(batch_size, timeout):
@@ -258,10 +264,37 @@ def test_each_token_of_a_timeline_is_a_box_and_each_that_is_run_a_filled_one(bat
         mark for mark in marks if "run" in mark.get("note", "") or "found" in mark.get("note", "")
     ]
     assert sum(not mark["hollow"] for mark in boxes) == data.run
-    assert len(boxes) == sum(len(call.prompt) for call in data.calls if call.batch is not None)
+    began = {forward.batch: forward.began for forward in reversed(data.forwards)}
+    early = [call for call in data.calls if began.get(call.batch, -1) >= call.asked]
+    late = [box for box in boxes if data.calls[row_of(box)] not in early]
+    assert len(boxes) - len(late) == sum(len(call.prompt) for call in early)
+    assert all(box["hollow"] for box in late)
     found = [mark for mark in boxes if "found in the tree" in mark["note"]]
     assert all(mark["hollow"] for mark in found)
     assert bool(found) == (len({call.batch for call in data.calls}) > 1)
+
+
+@pytest.mark.parametrize("batch_size", range(1, 7))
+@pytest.mark.parametrize("timeout", [0.0, 1.0, 10.0])
+def test_a_row_of_a_timeline_begins_when_it_is_asked_and_never_waits_where_it_runs(
+    batch_size, timeout
+):
+    timeline = BatchTimeline([(1.4 * i, query) for i, query in enumerate(2 * QUERIES)])
+    data = timeline.compute(batch_size, timeout)
+    (marks,) = read(timeline.draw(data))
+    spans = {(forward.began, forward.ended) for forward in data.forwards}
+    boxes = [mark for mark in marks if "bar" in mark and "note" in mark]
+    waits = [mark for mark in marks if "line" in mark]
+    for y, call in enumerate(data.calls):
+        own = [box["bar"] for box in boxes if row_of(box) == y]
+        waited = [[x for x, _ in wait["line"]] for wait in waits if row_of(wait) == y]
+        for left, right, *_ in own:  # a token takes the whole forward, from when it is asked
+            assert any(left == max(began, call.asked) and right == end for began, end in spans)
+        times = {(left, right) for left, right, *_ in own} | set(map(tuple, waited))
+        assert sum(b - a for a, b in times) == pytest.approx(call.answered - call.asked)
+        heights = sorted((left, low, high) for left, _, low, high in own)
+        for (left, _, high), (also, low, _) in pairwise(heights):
+            assert left < also or high <= low + 1e-9
 
 
 # The callers of exercise 11.1.

@@ -26,7 +26,7 @@ RUN, SHARED, FOUND = "run here", "run in another row", "found in the tree"
 KEYS = [("#000000", "asked", False), (COLOURS[0], "a token that is run", False)]
 KEYS += [(COLOURS[0], "the same one, run in another row", True), (WARM, "found in the tree", True)]
 KEYS += [(REST, "waits for company, its turn or its batch's end", False)]
-KEYS += [(COLUMN, "a forward", False)]
+KEYS += [(COLUMN, "a forward: all in it at once", False)]
 
 
 @dataclass(frozen=True)
@@ -191,18 +191,26 @@ class BatchTimeline(ChartExplorer):
                 begun.add(y)
                 if fate == RUN:
                     run.add((i, number))
-        return boxes
+        ends = [forward.ended for forward in data.forwards]  # who asks later has no box in it
+        return [box for box in boxes if data.calls[box[1]].asked < ends[box[0]]]
 
     def chart(self, data: Timeline) -> Chart:
         """Draw a line for each query, a column for each forward, and a box for each token."""
         marks: list[dict[str, Any]] = []
         asked: list[dict[str, Any]] = []  # above the boxes
+        boxes = self.boxes(data)
+        slice_high = 0.84 / max(len(call.prompt) for call in data.calls)
         for y, call in enumerate(data.calls):
             prompt = " ".join(call.prompt)
             note = f"{prompt}: asked at {call.asked:g} ms, answered at {call.answered:g}."
             dot = {"dot": [call.asked, -y], "colour": "#000000", "note": note}
-            line = {"line": [[call.asked, -y], [call.answered, -y]], "colour": REST, "wide": 3}
-            marks.append({"key": f"l{y}", **line})
+            busy = [data.forwards[i] for i in sorted({box[0] for box in boxes if box[1] == y})]
+            starts = [call.asked, *(forward.ended for forward in busy)]
+            stops = [*(forward.began for forward in busy), call.answered]
+            for start, stop in zip(starts, stops, strict=True):
+                if start < stop:
+                    line = {"line": [[start, -y], [stop, -y]], "colour": REST, "wide": 3}
+                    marks.append({"key": f"l{y}.{start}", **line})
             asked.append({"key": f"d{y}", **dot})
             own = [each.began for each in data.forwards if each.batch == call.batch]
             if min(own, default=-1) < call.asked:
@@ -216,23 +224,19 @@ class BatchTimeline(ChartExplorer):
             under.append({"key": f"f{i}", "bar": [began, ended, low, high], "fill": COLUMN})
             above = {"text": str(i + 1), "at": [(began + ended) / 2, 0.5], "anchor": "middle"}
             marks.append({"key": f"n{i}", **above})
-            boxes = [box for box in self.boxes(data) if box[0] == i]
-            places = {place for _, _, place, _, _ in boxes}
-            wide = (ended - began) / (max(places) + 1 - min(places))
-            for _, y, place, number, fate in boxes:
-                left, key = began + wide * (place - min(places)), f"{i}.{y}.{place}"
-                room = {"bar": [left, left + wide, -y - 0.4, -y + 0.4], "fill": "#FFFFFF"}
-                bar = {"bar": [left + 0.08 * wide, left + 0.92 * wide, -y - 0.36, -y + 0.36]}
-                fill = WARM if fate == FOUND else COLOURS[number % 6]
-                note = f"“{data.calls[y].prompt[place]}”: {fate}, forward {i + 1}."
-                marks.append({"key": f"w{key}", **room})  # the line ends here
-                marks.append(
-                    {"key": f"b{key}", **bar, "fill": fill, "hollow": fate != RUN, "note": note}
-                )
+        for i, y, place, number, fate in boxes:  # a text's tokens lie one below the other
+            forward, call = data.forwards[i], data.calls[y]
+            top = -y + (len(call.prompt) / 2 - place) * slice_high
+            bar = [max(forward.began, call.asked), forward.ended, top - slice_high, top]
+            fill = WARM if fate == FOUND else COLOURS[number % 6]
+            note = f"“{call.prompt[place]}”: {fate}, forward {i + 1}."
+            look = {"fill": fill, "hollow": fate != RUN, "note": note}
+            marks.append({"key": f"b{i}.{y}.{place}", "bar": bar, **look})
         names = [(-y, " ".join(call.prompt)) for y, call in enumerate(data.calls)]
         x = axis(-0.5, self._end + 0.5, "milliseconds", range(0, int(self._end) + 1, 10), grid=True)
         y = axis(low, high, "", names, bare=True)
-        view = panel("each box is a token", x, y, high=26 * len(names) + 10, side=118)
+        title = "each box is a token, a text's first one on top"
+        view = panel(title, x, y, high=32 * len(names) + 10, side=118)
         return Chart([view], [[*under, *marks, *asked]], KEYS)
 
     def caption(self, data: Timeline) -> str:
