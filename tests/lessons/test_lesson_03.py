@@ -127,6 +127,9 @@ def test_frontier_is_one_plane_with_the_chosen_outcome_and_its_intervals() -> No
     assert ring == pytest.approx([2.5, 0.8])
     assert [mark["wide"] for mark in marks if "label" in mark] == [1.5, 3.5]
     assert "60% of their words" in marks[1]["notes"][1]
+    (marks,) = read(widget.draw(widget.compute(temperature=1.5, cut="top-p")))
+    spread = max(x for mark in marks if len(mark.get("line", ())) == 2 for x, _ in mark["line"])
+    assert [mark["until"] for mark in marks if "label" in mark] == [spread] * 2  # both end at 0.2
 
 
 def test_the_interval_of_a_mean_over_pairs_is_as_wide_as_it_varies() -> None:

@@ -243,6 +243,23 @@ def test_a_tree_of_every_shape_has_room(page, trees, rule, width):
     assert share in page.locator(".lablib-told").inner_text()
 
 
+def test_at_each_node_stands_what_the_tree_grows_by_and_what_stays(page, trees):
+    data = opened(page, trees)(rule="match", nodes=3, depth=1)
+    for up, key in ((-27, "drafted"), (-15, "reach")):  # of the middle of its box
+        numbers = page.evaluate(
+            """up => [...document.querySelectorAll('.lablib-cell')].map(box => {
+              const names = ['x', 'y', 'width', 'height'];
+              const [x, y, wide, high] = names.map(name => +box.getAttribute(name));
+              return [...document.querySelectorAll('svg text')].filter(e =>
+                Math.abs(e.getAttribute('x') - x - wide / 2) < 1
+                && Math.abs(e.getAttribute('y') - y - high / 2 - up) < 1).map(e => e.textContent);
+            })""",
+            up,
+        )
+        assert [[f"{100 * share:.0f} %"] for share in data[key]] == numbers
+    assert "upper number: product of q" in page.locator("svg").text_content()
+
+
 @pytest.mark.parametrize(
     "tokens", [(1.0, 1.0), (9.0, 9.1), (11.0, 13.5), (15.9, 17.0), (17.0, 15.9)]
 )

@@ -232,9 +232,11 @@ class Frontier(ChartExplorer):
     def chart(self, data: dict[str, Any]) -> Chart:
         """Draw the trails, the chosen point ringed, and its intervals."""
         where, marks, same = self.temperatures.index(data["temperature"]), [], []
+        unlike, (y, *right) = data["chosen"].spans
+        x, *apart = (1 / (1 - np.minimum(unlike, 0.9))).tolist()
         for i, (name, trail) in enumerate(data["trails"].items()):
-            unlike, valid = ([each.spans[axis][0] for each in trail] for axis in (0, 1))
-            across = 1 / (1 - np.minimum(unlike, 0.9))  # a log axis: the hot ones need the room
+            means, valid = ([each.spans[axis][0] for each in trail] for axis in (0, 1))
+            across = 1 / (1 - np.minimum(means, 0.9))  # a log axis: the hot ones need the room
             (line,) = curves(across, {name: valid}, [i])
             told = zip(self.temperatures, trail, strict=True)
             notes = [f"{name}, temperature {t:g}: {each}" for t, each in told]
@@ -242,16 +244,17 @@ class Frontier(ChartExplorer):
             sizes = np.linspace(1, 2, len(trail)) * (len(self.cuts) + 1 - i)  # none hides one
             marks.append({**line, "sizes": sizes.tolist(), "notes": notes, "wide": wide})
             same.append([across[where], valid[where]])
+            if abs(y - valid[-1]) < 0.05:
+                marks[-1]["until"] = apart[1]  # its name stands behind the cross
         marks.append({"key": "same", "line": sorted(same), "colour": WARM, "dash": "2 3"})
-        unlike, (y, *right) = data["chosen"].spans
-        x, *apart = (1 / (1 - np.minimum(unlike, 0.9))).tolist()
         for i, ends in enumerate(([[end, y] for end in apart], [[x, end] for end in right])):
             marks.append({"key": f"spread {i}", "line": ends, "wide": 1.5})
         marks.append({"key": "ring", "dot": [x, y], "r": 9, "hollow": True, "colour": "#000000"})
-        at = {"at": [x, y + 0.11], "anchor": "middle"}  # or, lower down, beside its trail
-        if y < 0.85:
+        above = max(1.02, y + 0.11) if y > 0.5 else right[1] + 0.07  # or else beside its trail
+        at = {"at": [x, above], "anchor": "middle"}
+        if 0.1 < y < 0.85:
             side = -1 if data["cut"] == self.cuts[0] else 1  # no cut is the first to fall
-            place = [x * 1.06**side, max(-0.04, y + 0.07 * side - 0.02)]
+            place = [x * 1.06**side, y + 0.07 * side - 0.02]
             at = {"at": place, "anchor": "end" if side < 0 else "start"}
         word = {"text": f"T = {data['temperature']:g}", "bold": True}
         marks.append({"key": "word", **word, **at})

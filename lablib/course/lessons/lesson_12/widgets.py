@@ -259,10 +259,11 @@ def vote_bars(asked: Sequence[Asked]) -> Chart:
         title = f"{len(own)} {kind}s: one answer {one:.0%} → the vote {vote:.0%}"
         view = ranked(len(own), title, end=2.75, side=270, below=True)
         tall = {"ends": [0.5 - len(own), 1.6], "bare": True} | rows["y"]
-        views.append(view | {"high": 25 * len(own) + 27, "y": tall, "x": view["x"] | {"name": ""}})
+        across = view["x"] | {"name": "", "ends": [-0.1, 2.75]}  # names keep off the spots
+        views.append(view | {"high": 25 * len(own) + 27, "y": tall, "x": across})
         drawn.append([*rows["marks"], head, *rules, *spots, *votes])
     keys = [(colour, end, False) for colour, end in (looks[1.0], tie, looks[0.0])]
-    keys.append(("#333333", "one answer (bars), mean", "5 3"))
+    keys.append(("#333333", "one answer (bars; ● none is right), mean", "5 3"))
     return Chart(views, drawn, [*keys, ("#333333", "the vote (◆), mean", "14")])
 
 

@@ -6,13 +6,13 @@
 //   after them; of tree and chain [nodes, price in plain tokens, tokens a call] for some numbers of nodes.
 
 const INK = {line: '#333333', faint: '#767676', grid: '#DDDDDD', stays: '#009E73', other: '#999999',
-  tree: '#009E73', chain: '#0072B2', even: '#111111'};
+  tree: '#009E73', chain: '#0072B2', even: '#111111', draft: '#B34A00'};
 const HIGH = 264, FIRST = 56, LINE = 37;  // of the tree, of the draft's first words below it, and of each more line of them
 
 function branches(_, data, room) {
   const narrow = room < 700, width = Math.max(250, Math.min(room, 850));
   const size = Math.min(245, width - 66), beside = width - 33 - size, slim = narrow || beside < 560;  // two lines of legend
-  const top = slim ? 71 : 54, plane_at = narrow ? [30, top + HIGH + FIRST + 62] : [beside, 48];
+  const top = slim ? 88 : 71, plane_at = narrow ? [30, top + HIGH + FIRST + 62] : [beside, 48];
   const tree = {left: 4, top, width: narrow ? width - 8 : beside - 52};
 
   const shapes = [];
@@ -34,9 +34,9 @@ function branches(_, data, room) {
   add('own', 'rect', {x: x + 1, y: 2, width: 7.83 * own.length + 6, height: 17, rx: 3, fill: 'none', stroke: INK.line});
   x += 4;
   piece('Own', own);
-  legend(add, write, tree.left, slim);
   const first = placed(data.first, tree.width), high = HIGH - LINE * first.at(-1)[1];
-  grow(add, write, data, {...tree, high});
+  const both = grow(add, write, data, {...tree, high});
+  legend(add, write, tree.left, slim, both);
   guesses(add, write, data.first, first, tree.left, top + high + 18);
   plane(add, write, data, ...plane_at, size);
   return {width, height: narrow ? plane_at[1] + size + 36 : top + HIGH + FIRST + 8, shapes};
@@ -44,7 +44,7 @@ function branches(_, data, room) {
 
 const thick = share => 1 + 11 * share;
 
-function legend(add, write, left, slim) {
+function legend(add, write, left, slim, both) {
   let x = left;
   write('l', x, 36, 'chance to stay', {'font-size': 11});
   x += 86;
@@ -60,6 +60,7 @@ function legend(add, write, left, slim) {
   x += 140;
   add('l-own', 'rect', {x, y: y - 10, width: 20, height: 13, rx: 3, fill: 'none', stroke: INK.line});
   write('L-own', x + 25, y, 'the target adds', {'font-size': 11});
+  if (both) write('L-drafted', left, y + 17, 'upper number: product of q (match grows by it)', {'font-size': 11, fill: INK.draft});
 }
 
 // Return of first words what is written of each, and where it stands: line, left edge and width; no more than three lines.
@@ -79,7 +80,7 @@ function guesses(add, write, first, places, left, top) {
   write('g', left, top, more ? `${what}, ${more} more` : `the draft’s ${what}`, {'font-size': 11});
   places.forEach(([name, line, from, wide], i) => {
     const [, share, taken] = first[i], x = left + from, y = top + LINE * line;
-    const said = `${i ? '' : 'q '}${(100 * share).toFixed(0)} %`;  // at its node stands p
+    const said = `${i ? '' : 'q '}${(100 * share).toFixed(0)} %`;
     const ink = taken ? INK.line : INK.faint;
     add(`g${i}`, 'rect', {x, y: y + 7, width: wide, height: 18, rx: 3, fill: '#FFFFFF', stroke: taken ? INK.line : INK.grid});
     write(`G${i}`, x + wide / 2, y + 20, name, {'text-anchor': 'middle', 'font-family': 'monospace', fill: ink});
@@ -96,11 +97,13 @@ function short(name, most, siblings) {
   return from < most - 1 ? `${cut}…` : `…${name.slice(from, from + most - 1)}`;
 }
 
-function grow(add, write, {names, parents, reach, drafted, path, depth, row}, {left, top, width, high: room}) {
+// Draw the tree; return whether there is room for the numbers by which it grows.
+function grow(add, write, {names, parents, reach, drafted, path, depth, row}, {left, top, width: all, high: room}) {
   const levels = Math.max(...depth), rows = Math.max(3, ...row) + 1, down = room / rows;
   // a level is as wide as its longest name; where there is no room for that, it is tight, and then long ones are cut
   const longest = Array.from({length: levels}, (_, level) => Math.max(...names.filter((_, node) => depth[node] === level + 1).map(each => each.length)));
-  const sum = sizes => sizes.reduce((all, each) => all + each, 26);
+  const width = all - Math.max(0, 11 - 3.6 * longest.at(-1));  // a number is wider than a name of one letter
+  const sum = sizes => sizes.reduce((before, each) => before + each, 26);
   const wide = (most, pad) => longest.map(letters => 7.25 * Math.min(letters, most) + pad);
   let most = Math.max(...longest);
   const [pad, least] = sum(wide(most, 21)) > width ? [6, 5] : [11, 10];
@@ -110,7 +113,9 @@ function grow(add, write, {names, parents, reach, drafted, path, depth, row}, {l
   const x = node => left + (node < 0 ? 13 : middles[depth[node] - 1]);
   const y = node => top + down * ((node < 0 ? 0 : row[node]) + 0.5);
   const high = Math.min(22, down - 2), kept = new Set(path);
-  const named = down > 36 && middles.every((at, level) => at - (middles[level - 1] ?? 13) > 34);
+  const apart = Math.max(...reach, ...drafted) < 0.995 ? 31 : 37;  // a number's width, and a gap
+  const named = down > 36 && middles.every((at, level) => at - (middles[level - 1] ?? 13) > apart);
+  const both = named && down > 50;
   names.forEach((name, node) => {
     const up = parents[node], bend = Math.max(x(up) + 2, x(node) - Math.max(named ? 19 : 0, sizes[depth[node] - 1] / 2 + 3));
     add(`e${node}`, 'path', {d: `M${x(up)} ${y(up)}L${bend} ${y(node)}H${x(node)}`, fill: 'none',
@@ -132,10 +137,12 @@ function grow(add, write, {names, parents, reach, drafted, path, depth, row}, {l
     write(`N${node}`, x(node), y(node) + 4, shown,
       {'text-anchor': 'middle', 'font-family': 'monospace', 'pointer-events': 'none',
         'font-size': high < 16 ? 11 : 12, 'font-weight': stays ? 700 : 400});
-    if (named)  // above it: what branches off goes down
-      write(`s${node}`, x(node), y(node) - high / 2 - 4, `${(100 * reach[node]).toFixed(0)} %`,
-        {'text-anchor': 'middle', 'font-size': 11, fill: INK.faint});
+    const above_it = (key, up, share, fill) =>  // what branches off goes down
+      write(`${key}${node}`, x(node), y(node) - high / 2 - up, `${(100 * share).toFixed(0)} %`, {'text-anchor': 'middle', 'font-size': 11, fill});
+    if (named) above_it('s', 4, reach[node], INK.faint);
+    if (both) above_it('d', 16, drafted[node], INK.draft);
   });
+  return both;
 }
 
 // Price across, tokens upwards, both in doublings: equal speed-ups are lines side by side.
