@@ -58,7 +58,7 @@ def teller():
 
 def test_temperature_moves_the_chances_and_zero_takes_the_best(teller):
     frozen, cold, hot = (teller.compute(t, 1)["chances"] for t in (0.0, 0.5, 2.0))
-    assert frozen.tolist() == [1.0] + [0.0] * 7
+    assert frozen.tolist() == [1.0] + [0.0] * (teller.SHOWN - 1)
     assert cold[0] > hot[0]
     for chances in (cold, hot):
         assert (np.diff(chances) <= 0).all()

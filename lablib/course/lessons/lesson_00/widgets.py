@@ -75,7 +75,7 @@ class StoryTeller(SceneExplorer):
     """
 
     TEMPERATURES = tuple(t / 4 for t in range(9))
-    SHOWN = 8
+    SHOWN = 7  # and all others
     scene, called = "reading", "A story at a temperature, and the chances of one of its words"
     engine: ClassVar = {"name": "story", "prompt": "On a sunny day, Mia finds"}
 
