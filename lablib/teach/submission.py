@@ -36,7 +36,7 @@ STARTS = 12  # of its process, at most
 STATEMENTS = 5  # rations of processor time that all statements may use in one process
 RATIONS = 15  # that they may use in all processes
 CELLS = "its cells"  # what is at work when no exercise is judged
-_MAKES = r"^(?:(?:async )?def |class ){0}\b|^{0} *(?::[^=]*)?=(?!=)"  # a name
+_MAKES = r"^(?:(?:async )?def |class ){0}\b|^{0} *(?::[^=\n]*)?=(?!=)"  # a name
 OFFERS = 5  # of one exercise, at most: each costs time
 
 

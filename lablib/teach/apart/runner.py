@@ -139,12 +139,14 @@ class Servant:
                 student's own.
         """
         everything, future = [], 0
+        lessons = {*order.get("lessons", ())}
         for number, source in order["cells"]:
             name = f"<cell {number}>"
             linecache.cache[name] = (len(source), None, source.splitlines(keepends=True), name)
             try:
-                own = number not in order.get("lessons", [])
-                everything += cells.statements(number, source, name, future, own)
+                everything += cells.statements(
+                    number, source, name, future, own=number not in lessons
+                )
             except Exception as error:  # SyntaxError, or what its compiler finds too deep
                 self._problem((number, 0), error)
             if everything:
