@@ -23,7 +23,7 @@ function painter(root, scene, constants, caption) {
   told.setAttribute('aria-live', 'polite');
   svg.setAttribute('role', 'img');
   const elements = new Map();
-  let shapes = [], chosen = null, framed = null, paper = 0;
+  let shapes = [], chosen = null, framed = null, paper = 0, room = 0;
 
   const say = shape => {
     const how = window.matchMedia('(hover: none)').matches ? 'Touch it' : 'Point at it, or use the arrow keys';
@@ -60,7 +60,8 @@ function painter(root, scene, constants, caption) {
   });
 
   const draw = (data, words) => {
-    const drawn = scene(constants, data, paper || Math.floor(stage.clientWidth) || 850, chosen);
+    room = stage.clientWidth;
+    const drawn = scene(constants, data, paper || Math.floor(room) || 850, chosen);
     shapes = drawn.shapes;
     framed = drawn.told || chosen;
     const size = {viewBox: `0 0 ${drawn.width} ${drawn.height}`, width: drawn.width, height: drawn.height};
@@ -93,7 +94,7 @@ function painter(root, scene, constants, caption) {
     mark();
   };
 
-  let last = null, room = 0;
+  let last = null;
   for (const [when, width] of [['beforeprint', 680], ['afterprint', 0]]) {  // paper is narrower than a page
     window.addEventListener(when, () => {
       paper = width;
@@ -102,7 +103,6 @@ function painter(root, scene, constants, caption) {
   }
   new ResizeObserver(() => {
     if (last && stage.clientWidth !== room) draw(...last);
-    room = stage.clientWidth;
   }).observe(stage);
   return (...now) => {
     last = now;
