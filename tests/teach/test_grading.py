@@ -300,6 +300,16 @@ WHAT_JUPYTER_RUNS = {
         "one, n = np.load('one.npy')[0], int(open('n.txt').read())",
         "def best_token(p):\n    return int(np.argmax(p) * one) * n",
     ],
+    "a file with a blank in its name, beside one's own": [
+        "from pathlib import Path\nONE = Path(__file__).parent / 'one.txt'",
+        "ONE.write_text('1')\nopen('my table.txt', 'w').write('1')",
+        "def best_token(p):\n    one = int(ONE.read_text()) * int(open('my table.txt').read())\n"
+        "    return int(np.argmax(p)) * one",
+    ],
+    "a module of the course's": [
+        "from lablib.course import check, tasks",
+        "def best_token(p):\n    return int(np.argmax(p)) if tasks.Problem else None",
+    ],
     "a module of one's own": [
         "%%writefile helper.py\nimport numpy as np\ndef best(p):\n    return int(np.argmax(p))",
         "open('other.py', 'w').write('one = 1')",

@@ -21,6 +21,8 @@ from dataclasses import dataclass, field
 from functools import reduce
 from operator import or_
 
+import lablib.course
+
 # Of the compiler: what can be imported from ``__future__``.
 FUTURE = reduce(or_, (getattr(__future__, n).compiler_flag for n in __future__.all_feature_names))
 # Whoever uses these may bind any name.
@@ -31,7 +33,7 @@ _OPTIONS = [
     re.compile(rf"\A(?:\s*-(?:[{valued}] *\S+|-?[a-zA-Z][\w-]*)(?=\s+\S))*\s*")
     for valued in ("nrpv", "DlsT")
 ]
-_FILE = re.compile(r"[\w./-]{0,99}\w\.[A-Za-z]\w{0,7}")
+_FILE = re.compile(r"[\w ./-]{0,99}\w\.[A-Za-z]\w{0,7}")
 
 # In these, names are looked up when they are called.
 _LATE = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
@@ -299,7 +301,8 @@ def _bound(statement: Statement) -> set[str]:
     """Return the names that a statement binds, but for what the runner has already."""
     match statement.node:
         case ast.ImportFrom(module="lablib.course") as node:
-            return statement.binds - {a.name for a in node.names if a.asname is None}
+            there = {alias.name for alias in node.names if alias.asname is None}
+            return statement.binds - there.intersection(lablib.course.__all__)
     return statement.binds
 
 

@@ -123,6 +123,7 @@ class Servant:
         self.returned: tuple[Any, Any] | None = None  # by one of its functions, and what was told
         self.unbound: dict[str, str] = {}  # by name, what kept a statement from binding it
         module = types.ModuleType("__main__")
+        module.__file__ = os.path.join(os.getcwd(), "work.py")  # for who asks where he lies
         sys.modules["__main__"] = module
         self.space = vars(module)
         self.space.update(
