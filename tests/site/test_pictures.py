@@ -130,7 +130,7 @@ def test_a_story_is_the_widgets_at_each_temperature():
         for text, (temperature, (one,)) in enumerate(explorer.stories.items())
     }
     opening = explorer.constants["texts"][0][: -len(told["0"]["tokens"])]
-    parts = {"best": explorer.best.tolist(), "logits": explorer.logits.tolist()}
+    parts = {"best": explorer.order[: explorer.SHOWN].tolist(), "logits": explorer.logits.tolist()}
     given = {"opening": opening, "words": explorer.words, "stories": told, **parts}
     settings = [{"temperature": temperature} for temperature in explorer.TEMPERATURES]
     compare(explorer, given, settings, without_verdict)

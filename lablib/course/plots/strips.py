@@ -7,7 +7,7 @@ from lablib.course.plots.charts import Chart
 
 # A token's probability, from sure to surprised: one of ten or thirty that are alike looks so.
 LOOKS = [
-    ("#E3F0FA", "90 % and more"),
+    ("#D3E8F8", "90 % and more"),
     ("#A9D3F0", "50 to 90 %"),
     ("#F3BE6B", "1 to 50 %"),
     ("#DD7A45", "below 1 %"),

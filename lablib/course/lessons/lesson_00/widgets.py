@@ -64,97 +64,124 @@ class Told:
 
 
 class StoryTeller(SceneExplorer):
-    """One story at each temperature, beside the chances of the word where it first could differ.
+    """One story at each temperature, beside the chances of what may be its first word.
 
     Args:
         model: a language model.
         tokenizer: its tokenizer.
         problem: a problem of ``stories``.
-        fork: the beginning of the answer, up to the word whose chances are shown.
+        fork: the beginning of the answer: it is given, too.
         tries: stories for each temperature; all are told in advance, so that the slider is quick.
+        seed: of all draws.
     """
 
     TEMPERATURES = tuple(t / 4 for t in range(9))
-    SHOWN = 7  # and all others
-    scene, called = "reading", "A story at a temperature, and the chances of one of its words"
+    SHOWN = 8  # and all others, and one of them if it came
+    scene, called = "reading", "A story at a temperature, and the chances of its first word"
     engine: ClassVar = {"name": "story", "prompt": "On a sunny day, Mia finds"}
 
     def __init__(
-        self, model: Any, tokenizer: Any, problem: Problem, fork: str, tries: int = 6
+        self,
+        model: Any,
+        tokenizer: Any,
+        problem: Problem,
+        fork: str,
+        tries: int = 6,
+        seed: int = 0,
     ) -> None:
-        opening = [tokenizer.decode([i]) for i in tokenizer.encode(problem.prompt)][1:]
-        self.stories = {t: _tell(model, tokenizer, problem, t, tries) for t in self.TEMPERATURES}
-        logits = model(mx.array([tokenizer.encode(problem.prompt + fork)]))[0, -1]
-        self.logits = np.array(logits.astype(mx.float32), dtype=np.float64)
-        self.best = np.argsort(-self.logits, kind="stable")[: self.SHOWN]
-        self.words = [_word(tokenizer.decode([int(i)])) for i in self.best]
-        self.fork = (problem.prompt.split()[-1] + fork).strip()
-        self._given, self._forked = len(opening), tokenizer.encode(fork)[1:]
+        given = (problem, fork, tries, seed)
+        self.stories = {t: _tell(model, tokenizer, t, *given) for t in self.TEMPERATURES}
+        prompt = tokenizer.encode(problem.prompt + fork)
+        self.logits = np.array(model(mx.array([prompt]))[0, -1].astype(mx.float32), np.float64)
+        self.order = np.argsort(-self.logits, kind="stable")
+        self.words = [_word(tokenizer.decode([int(i)])) for i in self.order[: self.SHOWN]]
+        opening = [tokenizer.decode([i]) for i in prompt][1:]
+        self._given = len(opening)
         texts = [opening + one.tokens for told in self.stories.values() for one in told]
-        panel = ranked(self.SHOWN + 1, f"the word after “… {self.fork}”", end=1.55)
+        panel = ranked(self.SHOWN + 2, "what could stand in the frame", end=1.55, high=170)
         verdicts = sorted({_verdict(one) for told in self.stories.values() for one in told})
-        about = {"looks": LOOKS, "about": "the model gave it", "beside": 0.62, "verdicts": verdicts}
-        keys = [(WARM, "the model gave it", True), (LIGHT, "→ this temperature", False)]
+        about = {"looks": LOOKS, "about": "the model gave it", "beside": 0.56, "verdicts": verdicts}
+        own, now = (WARM, "the model gave it", True), (LIGHT, "→ this temperature", False)
+        keys = [own, now, (DARK, "came", False)]
         self.constants = {"texts": texts, "panels": [panel], "keys": keys, **about}
         again = {"story": slider(1, 1, tries, label="another story")} if tries > 1 else {}
         super().__init__(temperature=slider(0.5, 0.0, 2.0, 0.25), **again)
 
     def compute(self, temperature: float, story: int = 1) -> dict[str, Any]:
-        """Return the chances of the best words, the story, and the word that it has there."""
-        if temperature == 0:
-            chances = np.eye(self.SHOWN)[0]
-        else:
-            chances = softmax(self.logits / temperature)[self.best]
-        every, fork = self.stories[temperature], len(self._forked)
-        number = list(self.stories).index(temperature) * len(every) + story - 1
+        """Return the chances of all tokens, the likeliest first, the story, and its first word."""
+        every = self.stories[temperature]
         told = every[story - 1]
-        comes = next(iter(told.ids[fork:]), None) if told.ids[:fork] == self._forked else None
-        found = {"temperature": temperature, "chances": chances, "number": number}
-        return {**found, "told": told, "comes": comes}
+        return {
+            "temperature": temperature,
+            "chances": self._chances(temperature),
+            "number": list(self.stories).index(temperature) * len(every) + story - 1,
+            "told": told,
+            "comes": int(np.flatnonzero(self.order == told.ids[0])[0]) if told.ids else -1,
+        }
+
+    def _chances(self, temperature: float) -> np.ndarray:
+        if temperature == 0:
+            return np.eye(1, len(self.order))[0]
+        return softmax(self.logits / temperature)[self.order]
 
     def draw(self, data: dict[str, Any]) -> dict[str, Any]:
-        """Draw the story, the word at the fork framed, and the chances of what may stand there."""
+        """Draw the story, its first word framed, and the chances of what may stand there."""
         told: Told = data["told"]
         given, notes = [None] * self._given, ["This was given."] * self._given
         chances = [*given, *told.probabilities.tolist()]
         for token, chance in zip(told.tokens, told.probabilities, strict=True):
             notes.append(f"“{token.strip()}”: the model gave it {number(chance)}.")
-        comes, place = data["comes"], self._given + len(self._forked)
-        colours = [*(DARK if token == comes else LIGHT for token in self.best), REST]
-        own, now = map(_with_others, (softmax(self.logits)[self.best], data["chances"]))
-        pairs = [*zip(own, now, strict=True)]
-        says = [" → ".join(dict.fromkeys(map(number, pair))) for pair in pairs]
-        panel = bars_across([*self.words, "all others"], now, colours, says)
-        for row, (own, _) in enumerate(pairs):
-            outline = {"bar": [0, own, -row - 0.45, -row + 0.45], "fill": WARM, "hollow": True}
-            end = panel["marks"][2 * row + 1]["at"]
-            end[0] = max(end[0], own + 0.03)  # beyond both
-            panel["marks"].append({"key": f"o{row}", **outline})
-        if comes is None:
-            panel["title"] = f"after “… {self.fork}” (not here)"
         return {
             "text": data["number"],
             "looks": [sureness(chance) for chance in chances],
             "notes": notes,
-            "marked": -1 if comes is None else place,
+            "marked": self._given if told.ids else -1,
             "verdict": _verdict(told),
             "right": told.verdict is None,
-            "panels": [panel],
+            "panels": [self._bars(data["chances"], data["comes"], told)],
         }
 
+    def _bars(self, chances: np.ndarray, comes: int, told: Told) -> dict[str, Any]:
+        """Draw the best words, all others, and one of these if it came: that one is dark."""
+        names, rare = [*self.words, "all others"], comes >= self.SHOWN
+        parts = [*(slice(row, row + 1) for row in range(self.SHOWN)), slice(self.SHOWN, None)]
+        if rare:
+            names.append(self._named(comes, told))
+            parts.append(slice(comes, comes + 1))
+        both = (self._chances(1.0), chances)
+        own, now = ([float(each[part].sum()) for part in parts] for each in both)
+        says = [" → ".join(dict.fromkeys(map(_short, pair))) for pair in zip(own, now, strict=True)]
+        dark = len(own) - 1 if rare else comes
+        colours = [REST if row == self.SHOWN else LIGHT for row in range(len(own))]
+        if comes >= 0:
+            colours[dark] = DARK
+        panel = bars_across(names, now, colours, says)
+        for row, chance in enumerate(own):
+            end = panel["marks"][2 * row + 1]
+            end["at"][0] = max(end["at"][0], chance + 0.03)  # beyond both
+            if row == dark:
+                end |= {"bold": True, "colour": DARK, "text": says[row] + ", one of them" * rare}
+            bar = [0, chance, -row - 0.45, -row + 0.45]
+            panel["marks"].append({"key": f"o{row}", "bar": bar, "fill": WARM, "hollow": True})
+        return panel
+
+    def _named(self, comes: int, told: Told) -> str:
+        return self.words[comes] if comes < self.SHOWN else told.tokens[0].strip() or "␣"
+
     def caption(self, data: dict[str, Any]) -> str:
-        """Name the likeliest word's chance, whether it came, and what the checker says."""
-        told, comes, fate = data["told"], data["comes"], ""
-        if comes is not None:
-            fate = " and came" if comes == self.best[0] else ", yet another word came"
+        """Name the likeliest word's chance, the word that came, and what the checker says."""
+        told, comes, chances = data["told"], data["comes"], data["chances"]
+        fate = " and came" if comes == 0 else ""
+        if comes > 0:
+            fate = f"; ‘{self._named(comes, told)}’ came, which has {number(chances[comes])}"
         return (
             f"At temperature {data['temperature']:g} ‘{self.words[0]}’ has probability "
-            f"{data['chances'][0]:.2f}{fate}; the story is {'wrong' if told.verdict else 'right'}."
+            f"{chances[0]:.2f}{fate}; the story is {'wrong' if told.verdict else 'right'}."
         )
 
 
-def _with_others(chances: np.ndarray) -> list[float]:
-    return [*chances.tolist(), max(0.0, 1 - float(chances.sum()))]
+def _short(chance: float) -> str:
+    return "<0.01" if 0 < chance < 0.005 else f"{chance:.2f}"
 
 
 def _verdict(told: Told) -> str:
@@ -164,21 +191,27 @@ def _verdict(told: Told) -> str:
 def _word(token: str) -> str:
     """Return the token as a word, with an ellipsis when it is only the beginning of one."""
     word = token.strip()
-    return word if word in grammar.WORD_CLASS else f"{word}…" if word else "(rare word)"
+    return word if word in grammar.WORD_CLASS else f"{word or '␣'}…"
 
 
 def _tell(
-    model: Any, tokenizer: Any, problem: Problem, temperature: float, tries: int
+    model: Any,
+    tokenizer: Any,
+    temperature: float,
+    problem: Problem,
+    fork: str,
+    tries: int,
+    seed: int,
 ) -> list[Told]:
     stop = tokenizer.eos_token_id
-    prompt = tokenizer.encode(problem.prompt)
-    options = {"max_tokens": 56, "stop_tokens": [stop], "seed": 0, "temperature": temperature}
+    prompt = tokenizer.encode(problem.prompt + fork)
+    options = {"max_tokens": 56, "stop_tokens": [stop], "seed": seed, "temperature": temperature}
     samples = sample_n(model, prompt, tries, **options)
     told = []
     for ids, logprobs in zip(samples.tokens, samples.logprobs, strict=True):
         ids = ids[:-1] if ids[-1] == stop else ids
         tokens = [tokenizer.decode([i]) for i in ids]
-        verdict = stories.explain(problem, "".join(tokens))
+        verdict = stories.explain(problem, fork + "".join(tokens))
         told.append(Told(ids, tokens, np.exp(logprobs[: len(ids)]), verdict))
     return told
 

@@ -6,7 +6,7 @@ import {STOP} from '../engine/rounds.mjs';
 import {NEUTRAL, cut, order, softmax} from '../engine/transforms.mjs';
 import {answerOf} from '../engine/vote.mjs';
 import {darting, expecting} from './expecting.mjs';
-import {BARS, barsAcross, number, sureness} from './marks.mjs';
+import {BARS, barsAcross, fixed, number, sureness} from './marks.mjs';
 import {isSum, readable} from './parts.mjs';
 import {tossing} from './tossing.mjs';
 import {weaving} from './weaving.mjs';
@@ -18,12 +18,11 @@ const share = value => `${(100 * value).toFixed(0)}%`;
 // chances that they had, the id of the first, and the number of the whole text among the scene's.
 const telling = {
   async ask(lab, prompt, {constants, stops}, show) {
-    const ids = lab.encode(prompt), words = id => lab.decode([id]).trim() || '(rare word)';
+    const ids = lab.encode(prompt), words = id => lab.decode([id]).trim() || '␣';
     const logits = [...await lab.next(ids)];
-    const [panel] = constants.panels, best = order(logits).slice(0, -panel.y.ends[0] - 0.5);  // the last row is all others'
+    const best = order(logits).slice(0, -constants.panels[0].y.ends[0] - 1.5);  // two rows are of others
     const opening = ids.slice(1).map(id => lab.decode([id]));
-    const title = `the word after “… ${prompt.trim().split(/\s+/).at(-1)}”`;
-    const own = {...constants, texts: [...constants.texts, opening], panels: [{...panel, title}]};  // room as before
+    const own = {...constants, texts: [...constants.texts, opening]};  // room as before
     const given = {opening, begun: constants.texts.length, best, words: best.map(words), logits, stories: {}, constants: own};
     for (const temperature of stops('temperature')) {
       const told = await lab.write({prompt: ids, max_tokens: 56, temperature, seed: 0});
@@ -40,19 +39,25 @@ const telling = {
     const scores = Float64Array.from(logits, score => score / (temperature || 1));
     const chances = temperature === 0 ? scores.map((_, id) => id === best[0]) : softmax(scores);
     const notes = told.tokens.map((token, i) => `“${token.trim()}”: the model gave it ${number(told.chances[i])}.`);
-    const fills = [...best.map(id => id === told.first ? BARS.dark : BARS.light), BARS.rest];
-    const fate = told.first === best[0] ? ' and came' : told.tokens.length ? ', yet another word came' : '';
+    const comes = told.first, rare = comes !== undefined && !best.includes(comes), came = told.tokens[0]?.trim() || '␣';
+    let fate = '';
+    if (comes === best[0]) fate = ' and came';
+    else if (comes !== undefined) fate = `; ‘${rare ? came : words[best.indexOf(comes)]}’ came, which has ${number(chances[comes])}`;
     const caption = `At temperature ${temperature} ‘${words[0]}’ has probability ${chances[best[0]].toFixed(2)}${fate}.`;
     const rows = every => {
       const named = best.map(id => every[id]);
-      return [...named, Math.max(0, named.reduce((rest, chance) => rest - chance, 1))];
+      return [...named, Math.max(0, named.reduce((rest, chance) => rest - chance, 1)), ...rare ? [every[comes]] : []];
     };
+    const short = chance => chance > 0 && chance < 0.005 ? '<0.01' : fixed(chance, 2);
     const own = rows(softmax(Float64Array.from(logits))), now = rows(chances);
-    const says = own.map((chance, row) => [...new Set([chance, now[row]].map(number))].join(' → '));
-    const panel = barsAcross([...words, 'all others'], now, fills, says);
+    const says = own.map((chance, row) => [...new Set([chance, now[row]].map(short))].join(' → '));
+    const dark = rare ? own.length - 1 : best.indexOf(comes);
+    const fills = own.map((_, row) => row === dark ? BARS.dark : row === best.length ? BARS.rest : BARS.light);
+    const panel = barsAcross([...words, 'all others', ...rare ? [came] : []], now, fills, says);
     own.forEach((chance, row) => {
-      const end = panel.marks[2 * row + 1].at;
-      end[0] = Math.max(end[0], chance + 0.03);  // beyond both
+      const end = panel.marks[2 * row + 1];
+      end.at[0] = Math.max(end.at[0], chance + 0.03);  // beyond both
+      if (row === dark) Object.assign(end, {bold: true, colour: BARS.dark, text: end.text + (rare ? ', one of them' : '')});
       panel.marks.push({key: `o${row}`, bar: [0, chance, -row - 0.45, -row + 0.45], fill: BARS.own, hollow: true});
     });
     return [{
