@@ -316,6 +316,14 @@ WHAT_JUPYTER_RUNS = {
         "from helper import best\nimport other",
         "def best_token(p):\n    return best(p) * other.one",
     ],
+    "modules in folders": [
+        "import importlib, os\nos.makedirs('helpers')\nsys.path.insert(0, 'helpers')",
+        "%%writefile helpers/first.py\none = 1",
+        "%%file helpers/second.py\none = 1",
+        "name = 'third'\nwith open(f'{name}.py', 'w') as file:\n    print('one = 1', file=file)",
+        "import second\nfrom helpers.first import one\nthird = importlib.import_module('third')",
+        "def best_token(p):\n    return int(np.argmax(p)) * one * second.one * third.one",
+    ],
     "magics with options": [
         "def best_token(p):\n    return int(np.argmax(p))\n%timeit -n 10 -r3 best_token([1, 2])\n"
         "%prun -q -l 5 best_token([1, 2])\n%time best_token([1,\n"

@@ -145,7 +145,8 @@ def needed(
         outside = imported - idle
         roots += [s for s in own if (_changed(s.node) | _called(s.node)) & outside]
         roots += [s for s in own if s.uses & outside and not _mentioned(s, values)]
-        roots += _connected(own, {name.partition("#")[0] for name in wanted}, values)
+        names = {name.partition("#")[0] for name in wanted} | {"open"}  # what is read is written
+        roots += _connected(own, names, values | {"open"})
         kept, _ = _closure(roots, wanted, binds, uses)
     return [s for s in everything if s.place in kept]
 
@@ -262,7 +263,7 @@ def _without_magic(node: ast.stmt) -> Iterator[ast.stmt]:
                 case "run_line_magic", ["time" | "timeit" | "capture" | "prun" as name, text]:
                     with suppress(SyntaxError):  # which is in this line alone
                         yield from _nodes(_OPTIONS[name == "prun"].sub("", text))
-                case "run_cell_magic", ["writefile", line, text] if line.split():
+                case "run_cell_magic", ["writefile" | "file", line, text] if line.split():
                     mode, name = "a" if "-a" in line.split() else "w", line.split()[-1]
                     yield from ast.parse(f"open({name!r}, {mode!r}).write({text!r})").body
         case _:
