@@ -115,13 +115,11 @@ def test_heat_has_two_panels_and_the_chosen_cut_has_its_intervals() -> None:
         for t, valid, share in ((0.5, 38 + shift, 0.2), (1.0, 30 + shift, 0.6), (1.5, 8, 0.8))
     }
     widget = HeatCost(outcomes)
-    data = widget.compute(cut="top-p")
+    data = widget.compute(temperature=0.99, cut="top-p")
+    assert data["temperature"] == 1.0
     assert data["every"]["top-p"][1].spans[1] == [32 / 40, *wilson_interval(32, 40)]
     assert list(data["every"]) == ["none", "top-p"]
-    assert widget.caption(data) == (
-        "From temperature 0.5 to 1.5 right stories go from 100% to 20% with top-p, and diversity "
-        "from 0.20 to 0.80."
-    )
+    assert "20% of 40 stories are right with none, 20% with top-p." in widget.set(temperature=1.5)
     right, unlike = read(widget.draw(data))
     drawn = [
         {mark["label"]: mark for mark in marks if "label" in mark} for marks in (right, unlike)
@@ -136,6 +134,9 @@ def test_heat_has_two_panels_and_the_chosen_cut_has_its_intervals() -> None:
         assert np.array(band) == pytest.approx(np.array(spans), abs=1e-4)
         assert [mark["wide"] for mark in panel.values()] == [1.5, 3]
         assert "60% of their words" in panel["top-p"]["notes"][1]
+        assert np.argmax(panel["none"]["sizes"]) == 1
+    rules = [mark["rule"] for mark in (*right, *unlike) if "rule" in mark]
+    assert rules == [{"x": 1.0}] * 2
 
 
 def test_the_interval_of_a_mean_over_pairs_is_as_wide_as_it_varies() -> None:

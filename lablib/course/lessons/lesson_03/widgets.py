@@ -208,28 +208,36 @@ class HeatCost(ChartExplorer):
     """Validity and diversity by temperature: a line for each way of cutting.
 
     Args:
-        outcomes: (way of cutting, temperature) -> outcome.
+        outcomes: (way of cutting, temperature) -> outcome; temperatures evenly spaced.
     """
 
     def __init__(self, outcomes: Mapping[tuple[str, float], StoryCounts]) -> None:
         self.outcomes = dict(outcomes)
         self.cuts = list(dict.fromkeys(cut for cut, _ in outcomes))
         self.temperatures = sorted({temperature for _, temperature in outcomes})
-        super().__init__(cut=choice(self.cuts[0], self.cuts, label="cut"))
+        low, second, *_, high = self.temperatures
+        start = self.temperatures[len(self.temperatures) // 3]
+        super().__init__(
+            temperature=slider(start, low, high, round(second - low, 6)),
+            cut=choice(self.cuts[0], self.cuts, label="cut"),
+        )
 
-    def compute(self, cut: str) -> dict[str, Any]:
-        """Return each way's outcomes, the coldest first, and which way was chosen."""
+    def compute(self, temperature: float, cut: str) -> dict[str, Any]:
+        """Return each way's outcomes, the coldest first, and what was chosen."""
+        nearest = min(self.temperatures, key=lambda t: abs(t - temperature))
         every = {name: [self.outcomes[name, t] for t in self.temperatures] for name in self.cuts}
-        return {"every": every, "cut": cut}
+        return {"every": every, "temperature": nearest, "cut": cut}
 
     def chart(self, data: dict[str, Any]) -> Chart:
         """Draw right stories and diversity side by side, the chosen way's with its intervals."""
         x = axis(self.temperatures[0], self.temperatures[-1], "temperature", self.temperatures)
-        y = axis(0, 1.05, "", (0, 0.5, 1))
+        y = axis(0, 1.15, "", (0, 0.5, 1))
+        now = data["temperature"]
+        rule = {"key": "now", "rule": {"x": now}, "colour": WARM, "text": f"T = {now:g}"}
         panels, marks = [], []
         for place, title in ((1, "share of right stories"), (0, "diversity")):
             panels.append(panel(f"{title} (band: 95 %)", x, y, self.cuts, high=220))
-            drawn = []
+            drawn = [rule]
             for i, (name, outcomes) in enumerate(data["every"].items()):
                 chosen = name == data["cut"]
                 spans = np.array([each.spans[place] for each in outcomes]).T
@@ -237,18 +245,20 @@ class HeatCost(ChartExplorer):
                 (line,) = curves(self.temperatures, {name: heights}, [i])
                 told = zip(self.temperatures, outcomes, strict=True)
                 notes = [f"{name}, temperature {t:g}: {each}" for t, each in told]
-                sizes = [1.5 + len(self.cuts) - i] * len(outcomes)  # none hides one
+                size = 1.5 + len(self.cuts) - i  # none hides one
+                sizes = [size + 2 * (t == now) for t in self.temperatures]
                 look = {"sizes": sizes, "wide": 3 if chosen else 1.5}
                 drawn.append({**line, **look, "notes": notes})
             marks.append(drawn)
         return Chart(panels, marks)
 
     def caption(self, data: dict[str, Any]) -> str:
-        """Say how far the chosen way goes, from the coldest to the hottest."""
-        (alike, right), (unlike, wrong) = (data["every"][data["cut"]][i].spans for i in (0, -1))
-        cold, hot = self.temperatures[0], self.temperatures[-1]
+        """Say how many are right at this temperature, with the chosen way and the others."""
+        where = self.temperatures.index(data["temperature"])
+        now = {name: outcomes[where] for name, outcomes in data["every"].items()}
+        chosen = now.pop(data["cut"])
+        others = [f"{each.valid / each.drawn:.0%} with {name}" for name, each in now.items()]
         return (
-            f"From temperature {cold:g} to {hot:g} right stories go from {right[0]:.0%} to "
-            f"{wrong[0]:.0%} with {data['cut']}, and diversity from {alike[0]:.2f} to "
-            f"{unlike[0]:.2f}."
+            f"At temperature {data['temperature']:g}, {chosen.valid / chosen.drawn:.0%} of "
+            f"{chosen.drawn} stories are right with {data['cut']}, {', '.join(others)}."
         )
