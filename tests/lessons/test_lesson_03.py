@@ -3,7 +3,7 @@
 import itertools
 import json
 
-from lablib.course.lessons.lesson_03.widgets import BeforeAfter, Frontier, Penalties, StoryCounts
+from lablib.course.lessons.lesson_03.widgets import BeforeAfter, HeatCost, Penalties, StoryCounts
 from lablib.course.theory.estimators import wilson_interval
 from lablib.inference import SamplerOptions
 from lablib.inference.sampling import transforms
@@ -108,28 +108,35 @@ def counts(valid: int, share: float) -> StoryCounts:
     return StoryCounts(40, valid, share + 0.1 * np.linspace(-1, 1, 40))
 
 
-def test_frontier_is_one_plane_with_the_chosen_outcome_and_its_intervals() -> None:
+def test_heat_has_two_panels_and_the_chosen_cut_has_its_intervals() -> None:
     outcomes = {
         (cut, t): counts(valid, share)
         for cut, shift in (("none", 0), ("top-p", 2))
         for t, valid, share in ((0.5, 38 + shift, 0.2), (1.0, 30 + shift, 0.6), (1.5, 8, 0.8))
     }
-    widget = Frontier(outcomes)
+    widget = HeatCost(outcomes)
     data = widget.compute(temperature=0.99, cut="top-p")
-    assert (data["temperature"], data["chosen"]) == (1.0, outcomes["top-p", 1.0])
-    assert data["chosen"].spans[1] == [32 / 40, *wilson_interval(32, 40)]
-    assert list(data["trails"]) == ["none", "top-p"]
+    assert data["temperature"] == 1.0
+    assert data["every"]["top-p"][1].spans[1] == [32 / 40, *wilson_interval(32, 40)]
+    assert list(data["every"]) == ["none", "top-p"]
     assert "20% of 40 stories are right with none, 20% with top-p." in widget.set(temperature=1.5)
-    (marks,) = read(widget.draw(data))
-    trails = {mark["label"]: mark["line"] for mark in marks if "label" in mark}
-    assert trails["none"] == [[1.25, 0.95], [2.5, 0.75], [5, 0.2]]  # 1 / (1 - share)
-    (ring,) = (mark["dot"] for mark in marks if "dot" in mark)
-    assert ring == pytest.approx([2.5, 0.8])
-    assert [mark["wide"] for mark in marks if "label" in mark] == [1.5, 3.5]
-    assert "60% of their words" in marks[1]["notes"][1]
-    (marks,) = read(widget.draw(widget.compute(temperature=1.5, cut="top-p")))
-    spread = max(x for mark in marks if len(mark.get("line", ())) == 2 for x, _ in mark["line"])
-    assert [mark["until"] for mark in marks if "label" in mark] == [spread] * 2  # both end at 0.2
+    right, unlike = read(widget.draw(data))
+    drawn = [
+        {mark["label"]: mark for mark in marks if "label" in mark} for marks in (right, unlike)
+    ]
+    assert [each["none"]["line"] for each in drawn] == [
+        [[0.5, 0.95], [1.0, 0.75], [1.5, 0.2]],
+        [[0.5, 0.2], [1.0, 0.6], [1.5, 0.8]],
+    ]
+    for place, panel in ((1, drawn[0]), (0, drawn[1])):
+        spans = [outcomes["top-p", t].spans[place] for t in (0.5, 1.0, 1.5)]
+        band = [point[1:] for point in panel["top-p"]["line"]]
+        assert np.array(band) == pytest.approx(np.array(spans), abs=1e-4)
+        assert [mark["wide"] for mark in panel.values()] == [1.5, 3]
+        assert "60% of their words" in panel["top-p"]["notes"][1]
+        assert np.argmax(panel["none"]["sizes"]) == 1
+    rules = [mark["rule"] for mark in (*right, *unlike) if "rule" in mark]
+    assert rules == [{"x": 1.0}] * 2
 
 
 def test_the_interval_of_a_mean_over_pairs_is_as_wide_as_it_varies() -> None:

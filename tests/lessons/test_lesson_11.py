@@ -11,7 +11,10 @@ from lablib.course.lessons.lesson_11 import timeline as batches
 from lablib.course.lessons.lesson_11.callers import together
 from lablib.course.lessons.lesson_11.timeline import (
     FORWARD_MS,
-    TOKEN_MS,
+    LOOKS,
+    PADDING,
+    PLACE_MS,
+    RUN,
     BatchTimeline,
     follow,
     rows_of_steps,
@@ -188,6 +191,7 @@ def test_the_made_up_clock_makes_the_batches_of_the_real_queue(batch_size):
     real = [sorted(forward) for batch in lm.trace for forward in batch.forwards]
     assert real == [sorted((p.start, p.stop) for p in f.pieces) for f in line.forwards]
     assert (line.run, line.alone) == (lm.stats["token_forwards"], sum(map(len, prompts)))
+    assert line.places == line.run + lm.stats["padding"]
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -201,7 +205,7 @@ def test_everyone_is_answered_by_forwards_that_do_not_overlap(seed, batch_size, 
         assert last.ended <= forward.began
     for forward in line.forwards:
         longest = max(p.stop - p.start for p in forward.pieces)
-        width = FORWARD_MS + TOKEN_MS * longest * len(forward.pieces)
+        width = FORWARD_MS + PLACE_MS * longest * len(forward.pieces)
         assert forward.ended - forward.began == pytest.approx(width)
     for call in line.calls:
         own = [f for f in line.forwards if f.batch == call.batch]
@@ -222,7 +226,7 @@ def test_a_timeout_counts_from_the_last_arrival():
 
 
 def test_a_known_query_that_comes_as_a_forward_ends_holds_nobody_up():
-    end = FORWARD_MS + TOKEN_MS
+    end = FORWARD_MS + PLACE_MS
     line = follow([(0.0, ("a",)), (2.0, ("b",)), (end, ("a",))], 1, 1.0)
     assert [call.answered for call in line.calls] == [end, 2 * end, end]
 
@@ -243,7 +247,7 @@ def test_the_timeline_says_what_was_saved():
     assert data.calls[2].batch == data.calls[0].batch  # it joined one that was running
     assert f"{np.mean(data.waits):.1f} ms on average" in timeline.picture.caption
     (marks,) = read(timeline.draw(data))
-    assert "joins one that runs" in [mark.get("text") for mark in marks]
+    assert "joins late" in [mark.get("text") for mark in marks]
     for bad in ([], [(1, ["a"]), (0, ["b"])], [(0, [])]):
         with pytest.raises(ValueError, match="queries must be"):
             BatchTimeline(bad)
@@ -251,7 +255,7 @@ def test_the_timeline_says_what_was_saved():
 
 def row_of(mark):
     """Return the number of the query in whose row a box or a line lies."""
-    return round(-np.mean(mark["bar"][2:]) if "bar" in mark else -mark["line"][0][1])
+    return int(mark["key"].split(".")[1]) if "bar" in mark else -mark["line"][0][1]
 
 
 @pytest.mark.parametrize("batch_size", range(1, 7))
@@ -260,17 +264,26 @@ def test_each_token_of_a_timeline_is_a_box_and_each_that_is_run_a_filled_one(bat
     timeline = BatchTimeline([(2.0 * i, query) for i, query in enumerate(QUERIES)])
     data = timeline.compute(batch_size, timeout)
     (marks,) = read(timeline.draw(data))
-    boxes = [
-        mark for mark in marks if "run" in mark.get("note", "") or "found" in mark.get("note", "")
-    ]
-    assert sum(not mark["hollow"] for mark in boxes) == data.run
+    boxes = [mark for mark in marks if mark["key"].startswith("b")]
+    filled = [mark["fill"] for mark in boxes if "edge" not in mark]
+    tokens = [mark for mark in boxes if PADDING not in mark["note"]]
+    assert filled.count(LOOKS[RUN][0]) == data.run
+    assert filled.count(LOOKS[PADDING][0]) == len(boxes) - len(tokens) == data.places - data.run
+    for forward in data.forwards:  # a column is as wide as what is filled in it costs
+        column = [box["bar"] for box in boxes if box["bar"][1] == forward.ended]
+        paid = [box for box in boxes if box["bar"] in column and "edge" not in box]
+        assert forward.ended - forward.began == FORWARD_MS + PLACE_MS * len(paid)
+        lasts = [mark["bar"] for mark in marks if mark["key"].startswith("p")]
+        own = [bar for bar in lasts if forward.began <= bar[0] < forward.ended]
+        assert len(own) == 1 + len(paid)
+        assert own[-1][1] == forward.ended
     began = {forward.batch: forward.began for forward in reversed(data.forwards)}
     early = [call for call in data.calls if began.get(call.batch, -1) >= call.asked]
-    late = [box for box in boxes if data.calls[row_of(box)] not in early]
-    assert len(boxes) - len(late) == sum(len(call.prompt) for call in early)
-    assert all(box["hollow"] for box in late)
+    late = [box for box in tokens if data.calls[row_of(box)] not in early]
+    assert len(tokens) - len(late) == sum(len(call.prompt) for call in early)
+    assert all("edge" in box for box in late)
     found = [mark for mark in boxes if "found in the tree" in mark["note"]]
-    assert all(mark["hollow"] for mark in found)
+    assert all("edge" in mark for mark in found)
     assert bool(found) == (len({call.batch for call in data.calls}) > 1)
 
 
@@ -283,7 +296,7 @@ def test_a_row_of_a_timeline_begins_when_it_is_asked_and_never_waits_where_it_ru
     data = timeline.compute(batch_size, timeout)
     (marks,) = read(timeline.draw(data))
     spans = {(forward.began, forward.ended) for forward in data.forwards}
-    boxes = [mark for mark in marks if "bar" in mark and "note" in mark]
+    boxes = [mark for mark in marks if mark["key"].startswith("b")]
     waits = [mark for mark in marks if "line" in mark]
     for y, call in enumerate(data.calls):
         own = [box["bar"] for box in boxes if row_of(box) == y]
@@ -295,6 +308,15 @@ def test_a_row_of_a_timeline_begins_when_it_is_asked_and_never_waits_where_it_ru
         heights = sorted((left, low, high) for left, _, low, high in own)
         for (left, _, high), (also, low, _) in pairwise(heights):
             assert left < also or high <= low + 1e-9
+
+
+def test_who_waits_for_company_is_told_from_who_waits_for_a_turn():
+    line = follow([(0.0, ("a",)), (2.0, ("b",)), (2.0, ("b",)), (4.0, ("c",))], 3, 9.0)
+    assert [call.flushed for call in line.calls] == [2.0, 2.0, 2.0, 13.0]
+    timeline = BatchTimeline([(2.0 * i, query) for i, query in enumerate(QUERIES)])
+    for timeout, waited in ((0.0, False), (10.0, True)):
+        (marks,) = read(timeline.draw(timeline.compute(6, timeout)))
+        assert any(mark.get("dash") for mark in marks) == waited
 
 
 # The callers of exercise 11.1.

@@ -10,7 +10,7 @@ from typing import Any
 from lablib.course import lessons
 from lablib.course.lessons.lesson_00.widgets import VoteShares
 from lablib.course.lessons.lesson_02.widgets import LARGE, CacheCost, CacheMemory, Shape
-from lablib.course.lessons.lesson_03.widgets import Frontier, Penalties, StoryCounts
+from lablib.course.lessons.lesson_03.widgets import HeatCost, Penalties, StoryCounts
 from lablib.course.lessons.lesson_05.widgets import OverOptimisation
 from lablib.course.lessons.lesson_06.widgets import Stopping
 from lablib.course.lessons.lesson_07.rounds import RoundByRound
@@ -53,7 +53,7 @@ def _guesses() -> dict[str, dict[str, list[Guesses]]]:
     }
 
 
-def _frontier() -> Frontier:
+def _heat_cost() -> HeatCost:
     rights = {"no cut": (48, 44, 0), "top-p 0.9": (48, 47, 9), "min-p 0.1": (48, 48, 45)}
     spread, shares = 0.1 * np.linspace(-1, 1, 48), (0.1, 0.6, 0.8)
     outcomes = {
@@ -61,7 +61,7 @@ def _frontier() -> Frontier:
         for cut, valid in rights.items()
         for t, right, share in zip((0.3, 0.8, 1.3), valid, shares, strict=True)
     }
-    return Frontier(outcomes)
+    return HeatCost(outcomes)
 
 
 def _rounds() -> RoundByRound:
@@ -96,7 +96,7 @@ EVERY: dict[type[ChartExplorer], Callable[[], ChartExplorer]] = {
     CacheCost: CacheCost,
     CacheMemory: lambda: CacheMemory({"ours": Shape(8, 3, 3, 64, 3e6), **LARGE}),
     Penalties: lambda: Penalties([f"word{i}" for i in range(10)], [1.0] * 10, ["word1", "word2"]),
-    Frontier: _frontier,
+    HeatCost: _heat_cost,
     OverOptimisation: lambda: OverOptimisation(_logits(6, 16, 3) < -1),
     Stopping: _stopping,
     RoundByRound: _rounds,

@@ -678,7 +678,7 @@ def test_a_chart_has_room_in_a_narrow_cell(page, name):
             show(**values)
             assert outside(page) == []
         lines = page.locator("svg path[stroke='#E4E4E4']")  # the grid's
-        assert name != "Frontier" or lines.first.bounding_box()["width"] > 155
+        assert name != "HeatCost" or lines.first.bounding_box()["width"] > 155
 
 
 def test_names_of_lines_that_meet_at_the_end_stand_as_the_lines_do_before(page):

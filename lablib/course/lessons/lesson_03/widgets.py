@@ -204,8 +204,8 @@ class StoryCounts:
         )
 
 
-class Frontier(ChartExplorer):
-    """Validity and diversity in one plane: a trail for each way of cutting, from cold to hot.
+class HeatCost(ChartExplorer):
+    """Validity and diversity by temperature: a line for each way of cutting.
 
     Args:
         outcomes: (way of cutting, temperature) -> outcome; temperatures evenly spaced.
@@ -223,54 +223,42 @@ class Frontier(ChartExplorer):
         )
 
     def compute(self, temperature: float, cut: str) -> dict[str, Any]:
-        """Return each way's outcomes, the coldest first, and which of them was chosen."""
+        """Return each way's outcomes, the coldest first, and what was chosen."""
         nearest = min(self.temperatures, key=lambda t: abs(t - temperature))
-        trails = {name: [self.outcomes[name, t] for t in self.temperatures] for name in self.cuts}
-        chosen = self.outcomes[cut, nearest]
-        return {"trails": trails, "temperature": nearest, "cut": cut, "chosen": chosen}
+        every = {name: [self.outcomes[name, t] for t in self.temperatures] for name in self.cuts}
+        return {"every": every, "temperature": nearest, "cut": cut}
 
     def chart(self, data: dict[str, Any]) -> Chart:
-        """Draw the trails, the chosen point ringed, and its intervals."""
-        where, marks, same = self.temperatures.index(data["temperature"]), [], []
-        unlike, (y, *right) = data["chosen"].spans
-        x, *apart = (1 / (1 - np.minimum(unlike, 0.9))).tolist()
-        for i, (name, trail) in enumerate(data["trails"].items()):
-            means, valid = ([each.spans[axis][0] for each in trail] for axis in (0, 1))
-            across = 1 / (1 - np.minimum(means, 0.9))  # a log axis: the hot ones need the room
-            (line,) = curves(across, {name: valid}, [i])
-            told = zip(self.temperatures, trail, strict=True)
-            notes = [f"{name}, temperature {t:g}: {each}" for t, each in told]
-            wide = 3.5 if name == data["cut"] else 1.5
-            sizes = np.linspace(1, 2, len(trail)) * (len(self.cuts) + 1 - i)  # none hides one
-            marks.append({**line, "sizes": sizes.tolist(), "notes": notes, "wide": wide})
-            same.append([across[where], valid[where]])
-            if abs(y - valid[-1]) < 0.05:
-                marks[-1]["until"] = apart[1]  # its name stands behind the cross
-        marks.append({"key": "same", "line": sorted(same), "colour": WARM, "dash": "2 3"})
-        for i, ends in enumerate(([[end, y] for end in apart], [[x, end] for end in right])):
-            marks.append({"key": f"spread {i}", "line": ends, "wide": 1.5})
-        marks.append({"key": "ring", "dot": [x, y], "r": 9, "hollow": True, "colour": "#000000"})
-        above = max(1.02, y + 0.11) if y > 0.5 else right[1] + 0.07  # or else beside its trail
-        at = {"at": [x, above], "anchor": "middle"}
-        if 0.1 < y < 0.85:
-            side = -1 if data["cut"] == self.cuts[0] else 1  # no cut is the first to fall
-            place = [x * 1.06**side, y + 0.07 * side - 0.02]
-            at = {"at": place, "anchor": "end" if side < 0 else "start"}
-        word = {"text": f"T = {data['temperature']:g}", "bold": True}
-        marks.append({"key": "word", **word, **at})
-        ticks = [(1 / (1 - share), f"{share:g}") for share in (0, 0.5, 0.75, 0.875)]
-        x = axis(1, 10, "diversity (each tick halves what is shared)", ticks, log=True)
-        y, keys = axis(-0.05, 1.2, "", (0, 0.5, 1)), [(WARM, "one temperature", "2 3")]
-        title = "right stories (large: hot; cross: 95 %)"
-        return Chart([panel(title, x, y, self.cuts, high=260)], [marks], keys)
+        """Draw right stories and diversity side by side, the chosen way's with its intervals."""
+        x = axis(self.temperatures[0], self.temperatures[-1], "temperature", self.temperatures)
+        y = axis(0, 1.15, "", (0, 0.5, 1))
+        now = data["temperature"]
+        rule = {"key": "now", "rule": {"x": now}, "colour": WARM, "text": f"T = {now:g}"}
+        panels, marks = [], []
+        for place, title in ((1, "share of right stories"), (0, "diversity")):
+            panels.append(panel(f"{title} (band: 95 %)", x, y, self.cuts, high=220))
+            drawn = [rule]
+            for i, (name, outcomes) in enumerate(data["every"].items()):
+                chosen = name == data["cut"]
+                spans = np.array([each.spans[place] for each in outcomes]).T
+                heights = tuple(spans if chosen else spans[:1])
+                (line,) = curves(self.temperatures, {name: heights}, [i])
+                told = zip(self.temperatures, outcomes, strict=True)
+                notes = [f"{name}, temperature {t:g}: {each}" for t, each in told]
+                size = 1.5 + len(self.cuts) - i  # none hides one
+                sizes = [size + 2 * (t == now) for t in self.temperatures]
+                look = {"sizes": sizes, "wide": 3 if chosen else 1.5}
+                drawn.append({**line, **look, "notes": notes})
+            marks.append(drawn)
+        return Chart(panels, marks)
 
     def caption(self, data: dict[str, Any]) -> str:
-        """Name the chosen point, and the others of its temperature."""
-        where, chosen, others = self.temperatures.index(data["temperature"]), data["chosen"], []
-        for cut, trail in data["trails"].items():
-            if cut != data["cut"]:
-                others.append(f"{trail[where].spans[1][0]:.0%} with {cut}")
+        """Say how many are right at this temperature, with the chosen way and the others."""
+        where = self.temperatures.index(data["temperature"])
+        now = {name: outcomes[where] for name, outcomes in data["every"].items()}
+        chosen = now.pop(data["cut"])
+        others = [f"{each.valid / each.drawn:.0%} with {name}" for name, each in now.items()]
         return (
-            f"At temperature {data['temperature']:g}, {chosen.spans[1][0]:.0%} of {chosen.drawn} "
-            f"stories are right with {data['cut']}, {', '.join(others)}."
+            f"At temperature {data['temperature']:g}, {chosen.valid / chosen.drawn:.0%} of "
+            f"{chosen.drawn} stories are right with {data['cut']}, {', '.join(others)}."
         )

@@ -3,12 +3,12 @@
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import product
+from itertools import chain, product
 from typing import Any
 
 from lablib.cache.trie import TokenTrie
 from lablib.course.lessons.lesson_11.widgets import Words
-from lablib.course.plots.charts import COLOURS, WARM, Chart, axis, curves, panel
+from lablib.course.plots.charts import COLOURS, TINTS, WARM, Chart, axis, curves, panel
 from lablib.course.plots.explorer import slider
 from lablib.course.plots.marks import REST
 from lablib.course.plots.scene import ChartExplorer
@@ -19,14 +19,17 @@ import numpy as np
 
 # A toy device: what one forward takes, in milliseconds.
 FORWARD_MS = 4.0
-TOKEN_MS = 0.5
+PLACE_MS = 0.5  # for each place of a row: all rows are as long as the longest
 STEP = 2048  # tokens of one forward
-COLUMN = "#EEEEEE"
+COLUMN, FIXED = "#EEEEEE", "#C8C8C8"
 RUN, SHARED, FOUND = "run here", "run in another row", "found in the tree"
+PADDING = "padding"
+LOOKS = {RUN: (COLOURS[0], False), PADDING: (TINTS[1], False)}  # what is paid for is filled
+LOOKS |= {SHARED: (COLOURS[0], True), FOUND: (WARM, True)}
 KEYS = [("#000000", "asked", False), (COLOURS[0], "a token that is run", False)]
-KEYS += [(COLOURS[0], "the same one, run in another row", True), (WARM, "found in the tree", True)]
-KEYS += [(REST, "waits for company, its turn or its batch's end", False)]
-KEYS += [(COLUMN, "a forward: all in it at once", False)]
+KEYS += [(TINTS[1], "padding, run too", False), (COLOURS[0], "run in another row", True)]
+KEYS += [(WARM, "found in the tree", True), (WARM, "waits for company", "2 3")]
+KEYS += [(REST, "waits for its turn, or its batch's end", False)]
 
 
 @dataclass(frozen=True)
@@ -44,20 +47,40 @@ class Stretch:
 
 @dataclass(frozen=True)
 class TimedForward:
-    """One call of the model: pieces side by side, from ``began`` to ``ended`` in milliseconds."""
+    """One call of the model: pieces side by side, padded to one length; times in milliseconds."""
 
     batch: int
     began: float
-    ended: float
     pieces: tuple[Stretch, ...]
+
+    @property
+    def run(self) -> int:
+        """Return how many tokens it computes."""
+        return sum(piece.stop - piece.start for piece in self.pieces)
+
+    @property
+    def longest(self) -> int:
+        """Return how many places each row has: tokens, and padding for the rest."""
+        return max(piece.stop - piece.start for piece in self.pieces)
+
+    @property
+    def places(self) -> int:
+        """Return how many places all rows have."""
+        return self.longest * len(self.pieces)
+
+    @property
+    def ended(self) -> float:
+        """Return when all of it was there."""
+        return self.began + FORWARD_MS + PLACE_MS * self.places
 
 
 @dataclass
 class Call:
-    """One query: asked and answered, in milliseconds, by which batch; None if it was known."""
+    """One query: asked, flushed and answered, in ms, by which batch; None if it was known."""
 
     prompt: Words
     asked: float
+    flushed: float = 0.0  # until when it waited for company
     answered: float = 0.0
     batch: int | None = None
 
@@ -72,7 +95,12 @@ class Timeline:
     @property
     def run(self) -> int:
         """Return how many tokens were forwarded."""
-        return sum(p.stop - p.start for forward in self.forwards for p in forward.pieces)
+        return sum(forward.run for forward in self.forwards)
+
+    @property
+    def places(self) -> int:
+        """Return how many places the forwards had, padding included."""
+        return sum(forward.places for forward in self.forwards)
 
     @property
     def alone(self) -> int:
@@ -124,6 +152,8 @@ def follow(queries: Sequence[tuple[float, Words]], batch_size: int, timeout: flo
                 asked.setdefault(call.prompt, []).append(call)
                 arrived, timer = arrived + 1, now + timeout
         if arrived >= batch_size or now == timer:
+            for call in chain.from_iterable(asked[prompt] for prompt in gathering):
+                call.flushed = now
             due.extend(gathering)
             gathering, arrived, timer = [], 0, float("inf")
         more = arriving and arriving[0].asked == now  # the event loop hears them all first
@@ -141,11 +171,10 @@ def _forwards(
     held = {prompt: known.match(prompt).matched for prompt in prompts}
     runs = plan_runs((prompt, held[prompt], prompt[: held[prompt]]) for prompt in prompts)
     while chosen := choose_forward(runs, STEP, vocab_size=1):
-        longest = max(stop - row.done for row, stop in chosen)
         pieces = tuple(Stretch(row.prompt, row.done, stop) for row, stop in chosen)
-        ended = now + FORWARD_MS + TOKEN_MS * longest * len(chosen)
-        yield TimedForward(batch, now, ended, pieces)
-        now = ended
+        forward = TimedForward(batch, now, pieces)
+        yield forward
+        now = forward.ended
         for row, stop in chosen:
             row.done = stop
 
@@ -167,6 +196,8 @@ class BatchTimeline(ChartExplorer):
         every = product(range(1, most + 1), range(11))
         lines = [follow(self.queries, *each) for each in every]
         self._end = max(call.answered for line in lines for call in line.calls)
+        reach = max(p.start + f.longest for line in lines for f in line.forwards for p in f.pieces)
+        self._deep = max(reach, *(len(prompt) for _, prompt in self.queries))
         super().__init__(
             batch_size=slider(batch_size, 1, most, label="batch size"),
             timeout=slider(1.0, 0.0, 10.0, 1.0, label="timeout in ms"),
@@ -177,20 +208,23 @@ class BatchTimeline(ChartExplorer):
         return follow(self.queries, batch_size, timeout)
 
     @staticmethod
-    def boxes(data: Timeline) -> list[tuple[int, int, int, int, str]]:
-        """Return of each query's tokens: forward, query, place, piece, and what became of it."""
+    def boxes(data: Timeline) -> list[tuple[int, int, int, str]]:
+        """Return of each query's tokens, and of padding: forward, query, place, what it is."""
         boxes, begun, run = [], set(), set()
         for (i, forward), (y, call) in product(enumerate(data.forwards), enumerate(data.calls)):
-            for number, piece in enumerate(forward.pieces):
+            for piece in forward.pieces:
                 stop = piece.start + piece.serves(call.prompt)
                 if call.batch != forward.batch or stop == piece.start:
                     continue
-                fate = SHARED if piece.prompt != call.prompt or (i, number) in run else RUN
-                for place in range(piece.start if y in begun else 0, stop):
-                    boxes.append((i, y, place, number, fate if place >= piece.start else FOUND))
+                fate = SHARED if piece.prompt != call.prompt or (i, piece) in run else RUN
+                if y not in begun:
+                    boxes += [(i, y, place, FOUND) for place in range(piece.start)]
+                boxes += [(i, y, place, fate) for place in range(piece.start, stop)]
                 begun.add(y)
                 if fate == RUN:
-                    run.add((i, number))
+                    run.add((i, piece))
+                    end = piece.start + forward.longest
+                    boxes += [(i, y, place, PADDING) for place in range(stop, end)]
         ends = [forward.ended for forward in data.forwards]  # who asks later has no box in it
         return [box for box in boxes if data.calls[box[1]].asked < ends[box[0]]]
 
@@ -199,52 +233,77 @@ class BatchTimeline(ChartExplorer):
         marks: list[dict[str, Any]] = []
         asked: list[dict[str, Any]] = []  # above the boxes
         boxes = self.boxes(data)
-        slice_high = 0.84 / max(len(call.prompt) for call in data.calls)
+        slice_high = 0.86 / self._deep
         for y, call in enumerate(data.calls):
             prompt = " ".join(call.prompt)
             note = f"{prompt}: asked at {call.asked:g} ms, answered at {call.answered:g}."
             dot = {"dot": [call.asked, -y], "colour": "#000000", "note": note}
             busy = [data.forwards[i] for i in sorted({box[0] for box in boxes if box[1] == y})]
-            starts = [call.asked, *(forward.ended for forward in busy)]
+            alone = max(call.asked, call.flushed)
+            spans = [(call.asked, alone, WARM, "2 3")]
+            starts = [alone, *(forward.ended for forward in busy)]
             stops = [*(forward.began for forward in busy), call.answered]
-            for start, stop in zip(starts, stops, strict=True):
+            spans += [(*span, REST, "") for span in zip(starts, stops, strict=True)]
+            for start, stop, colour, dash in spans:
                 if start < stop:
-                    line = {"line": [[start, -y], [stop, -y]], "colour": REST, "wide": 3}
+                    look = {"colour": colour, "dash": dash, "wide": 3}
+                    line = {"line": [[start, -y], [stop, -y]], **look}
                     marks.append({"key": f"l{y}.{start}", **line})
             asked.append({"key": f"d{y}", **dot})
             own = [each.began for each in data.forwards if each.batch == call.batch]
             if min(own, default=-1) < call.asked:
-                said = "known, at once" if call.batch is None else "joins one that runs"
-                word = {"text": said, "at": [call.answered + self._end / 40, -y - 0.15]}
+                said = "known, at once" if call.batch is None else "joins late"
+                word = {"text": said, "at": [call.answered + self._end / 22, -y - 0.15]}
                 asked.append({"key": f"k{y}", **word})
-        low, high = 0.5 - len(data.calls), 0.9
+        low, high = 0.25 - len(data.calls), 2.3
         under = []
         for i, forward in enumerate(data.forwards):
             began, ended = forward.began, forward.ended
             under.append({"key": f"f{i}", "bar": [began, ended, low, high], "fill": COLUMN})
-            above = {"text": str(i + 1), "at": [(began + ended) / 2, 0.5], "anchor": "middle"}
-            marks.append({"key": f"n{i}", **above})
-        for i, y, place, number, fate in boxes:  # a text's tokens lie one below the other
+            above = {"text": str(i + 1), "at": [(began + ended) / 2, 1.75], "anchor": "middle"}
+            marks += [{"key": f"n{i}", **above}, *_price(i, forward)]
+        boxes.sort(key=lambda box: LOOKS[box[3]][1])  # outlines lie on what is filled
+        for i, y, place, fate in boxes:  # a text's tokens lie one below the other
             forward, call = data.forwards[i], data.calls[y]
             top = -y + (len(call.prompt) / 2 - place) * slice_high
             bar = [max(forward.began, call.asked), forward.ended, top - slice_high, top]
-            fill = WARM if fate == FOUND else COLOURS[number % 6]
-            note = f"“{call.prompt[place]}”: {fate}, forward {i + 1}."
-            look = {"fill": fill, "hollow": fate != RUN, "note": note}
-            marks.append({"key": f"b{i}.{y}.{place}", "bar": bar, **look})
+            word = "" if fate == PADDING else f"“{call.prompt[place]}”: "
+            note = f"{word}{fate}, forward {i + 1}."
+            fill, hollow = LOOKS[fate]
+            look = {"fill": "#FFFFFF", "edge": fill} if hollow else {"fill": fill}
+            marks.append({"key": f"b{i}.{y}.{place}", "bar": bar, **look, "note": note})
         names = [(-y, " ".join(call.prompt)) for y, call in enumerate(data.calls)]
+        names = [(1.9, "forward"), (1, "4 ms + ½ a box"), *names]
         x = axis(-0.5, self._end + 0.5, "milliseconds", range(0, int(self._end) + 1, 10), grid=True)
         y = axis(low, high, "", names, bare=True)
-        title = "each box is a token, a text's first one on top"
-        view = panel(title, x, y, high=32 * len(names) + 10, side=118)
+        title = "each box is a token, a text's first one on top; a column runs at once"
+        view = panel(title, x, y, high=36 * len(names), side=118)
         return Chart([view], [[*under, *marks, *asked]], KEYS)
 
     def caption(self, data: Timeline) -> str:
         """Say how many forwards ran, what they cost and how long the queries waited."""
         return (
             f"{len(data.calls)} queries share {len(data.forwards)} forwards, and each waits "
-            f"{np.mean(data.waits):.1f} ms on average. Of {data.alone} tokens {data.run} are run."
+            f"{np.mean(data.waits):.1f} ms on average. Of {data.alone} tokens {data.run} are run, "
+            f"{data.places} with padding."
         )
+
+
+def _price(number: int, forward: TimedForward) -> list[dict[str, Any]]:
+    """Return what a forward's time is made of: its own price, and one for each place."""
+    begin = forward.began + FORWARD_MS
+    note = (
+        f"Forward {number + 1}: {FORWARD_MS:g} ms, and {PLACE_MS:g} for each of {forward.run} "
+        f"tokens and {forward.places - forward.run} of padding."
+    )
+    fixed = {"bar": [forward.began, begin, 0.7, 1.3], "fill": FIXED, "text": "4", "note": note}
+    marks = [{"key": f"p{number}", **fixed}]
+    for place in range(forward.places):
+        fill, _ = LOOKS[RUN if place < forward.run else PADDING]
+        left = begin + PLACE_MS * place
+        bar = {"bar": [left, left + PLACE_MS, 0.7, 1.3], "fill": fill}
+        marks.append({"key": f"p{number}.{place}", **bar})
+    return marks
 
 
 def rows_of_steps(asked: Sequence[int], run: Sequence[int], drawn: Sequence[int]) -> Chart:

@@ -4,10 +4,10 @@
 //   [low, high], ticks: [[value, name]], name, grid, bare, log}; panels share a line, by their shares, up to one
 //   that stands below; on a phone each has its own. behind: marks that never change, below the others. labels: the names that lines may bear; they stand at the lines' ends, and get room there.
 // data: {panels: [{marks, x?, y?}]}: an axis may be given new ticks and names, never new ends. A mark is one of
-//   {bar: [x0, x1, y0, y1], fill, edge, hollow, text}, {line: [[x, y, low?, high?]], label, colour, dash, wide, until},
+//   {bar: [x0, x1, y0, y1], fill, edge, hollow, text}, {line: [[x, y, low?, high?]], label, colour, dash, wide},
 //   {area: [[x, y]], fill}, {dot: [x, y], shape, colour, r, hollow, fill}, {rule: {x} or {y}, colour, dash, text, line_down, below}, {text, at: [x, y],
 //   colour, bold, anchor, room}; room: how much of the axis its words may take before they are wrapped, upwards; each may have a note, and a key by which it is known when it moves. A line with a label
-//   says its numbers at its points, or has notes and sizes of them; until: what lies at its end reaches so far, and its name stands behind that.
+//   says its numbers at its points, or has notes and sizes of them.
 
 const FAINT = '#767676', LINE = '#333333', GRID = '#E4E4E4', SIDE = 46, GAP = 26, LETTER = 6.4;
 const {HALO} = cloth;
@@ -152,8 +152,8 @@ function labels([add, write], key, marks, across, up, box, letters) {
   });
   const wanted = rows.map(({end, words}) => [up(end[1]), 13 * words.length + 3]), right = box.left + box.width;
   cloth.beside(wanted, box.top, box.top + box.height + (rows.some(row => row.short) ? 0 : 14)).forEach((middle, i) => {
-    const {look: {colour = LINE, dash = '', wide, until = 0}, end, words, short, single} = rows[i], dotted = single || wide === 0;
-    const from = across(Math.max(end[0], until)), x = short ? from + 26 : right + 20;  // a line that stops within the panel has its name there
+    const {look: {colour = LINE, dash = '', wide}, end, words, short, single} = rows[i], dotted = single || wide === 0;
+    const from = across(end[0]), x = short ? from + 26 : right + 20;  // a line that stops within the panel has its name there
     add(`${key}h${i}`, 'path', {d: `M${from} ${up(end[1])}L${x - 14} ${middle}`, stroke: '#BBBBBB'});
     const key_of = dotted ? {d: `M${x - 8} ${middle}h0.1`, 'stroke-width': 9, 'stroke-linecap': 'round'}
       : {d: `M${x - 14} ${middle}h10`, 'stroke-width': 2, 'stroke-dasharray': dash};
