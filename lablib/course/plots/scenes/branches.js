@@ -70,7 +70,7 @@ function legend(add, write, left, room, slim, above, {nodes, chosen}) {
   const said = [[above ? 'above a word:' : 'at a path’s end:', INK.line, above ? 83 : 94]];
   if (!slim) said.unshift([`a tree of ${nodes}`, INK.tree, nodes > 9 ? 82 : 75]);
   if (chosen) said.push(room < 350 ? ['product of q,', INK.draft, 76] : ['product of q, by which it grows,', INK.draft, 176]);
-  said.push([chosen || room < 350 ? 'chance to stay' : 'chance to stay (it is drawn from q)', INK.faint, 0]);
+  said.push([chosen || room < 350 ? 'chance to stay' : 'chance to stay (words are drawn from q)', INK.faint, 0]);
   x = left;
   said.forEach(([words, fill, wide], i) => {
     write(`L-number${i}`, x, y + 17, words, {'font-size': 11, fill, 'font-weight': fill === INK.tree ? 700 : 400});
@@ -124,7 +124,7 @@ function grow(add, write, data, {left, top, width: all, high: room}, {key = '', 
     let most = Math.max(...longest);
     const [pad, least] = sum(wide(most, 21)) > width ? [6, 5] : [11, 10];
     while (most > 1 && sum(wide(most, pad + least)) > width) most -= 1;
-    const sizes = wide(most, pad), gap = Math.max(1, (width - sum(sizes)) / Math.max(4, levels));
+    const sizes = wide(most, pad), gap = Math.max(1, (width - sum(sizes)) / Math.max(key ? 8 : 4, levels));
     return [most, pad, sizes, sizes.map((size, level) => sum(sizes.slice(0, level)) + gap * (level + 1) + size / 2)];
   };
   const apart = Math.max(...reach, ...drafted) < 0.995 ? 31 : 37;  // a number's width, and a gap
