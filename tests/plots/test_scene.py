@@ -279,11 +279,11 @@ def test_numbers_stand_at_the_ends_of_paths_where_words_have_no_room_for_them(pa
     assert "at a path’s end:" in words
     assert ("product of q, by which it grows" in words) == (rule == "match") == data["chosen"]
     for key, colour in (("drafted", "#B34A00"), ("reach", "#767676")):
-        written = page.locator(f"svg text[fill='{colour}']").all_text_contents()
+        numbers = page.locator(f"svg text[fill='{colour}'][text-anchor=start]").filter(has_text="%")
         shares = [f"{100 * share:.0f} %" for share in data[key]]
-        assert (written.count(shares[0]) >= shares.count(shares[0])) == (
-            rule == "match" or key == "reach"
-        )
+        chain = [f"{100 * data['chain'][end][1]:.0f} %" for end in (7, 15)]  # of its two lines
+        expected = [*shares, *chain] if key == "reach" else shares if rule == "match" else []
+        assert numbers.all_text_contents() == expected
 
 
 def test_the_bars_say_what_a_call_with_tree_and_chain_costs(page, trees):

@@ -7,7 +7,7 @@
 //   tree]; the nodes that stay in this toss, the token after them; what reading costs, in plain tokens; of the chain's words
 //   [name, chance to stay]; of tree and chain [nodes, price in plain tokens, tokens a call] for some numbers of nodes.
 
-const INK = {line: '#333333', faint: '#767676', grid: '#DDDDDD', stays: '#009E73', other: '#999999', reading: '#BBBBBB',
+const INK = {line: '#333333', faint: '#767676', grid: '#DDDDDD', stays: '#009E73', reading: '#BBBBBB',
   tree: '#7A4B94', chain: '#0072B2', even: '#111111', draft: '#B34A00'};
 const PALE = {tree: '#BFA9CB', chain: '#8FBBD9'};  // of what may stay
 // of the tree (on a phone), of the draft's first words below it, of each more line of them, of the chain, of what a price is made of
