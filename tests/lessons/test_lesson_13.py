@@ -233,6 +233,11 @@ def test_the_widget_compares_a_tree_with_a_chain(widget):
         assert trail[3] == [8, pytest.approx(cost), pytest.approx(one.expected)]
     assert chain.parents == list(range(-1, 7))
     assert data["reach"] == pytest.approx(grown.reach)
+    assert [name for name, _ in data["chain"]] == [f"␣{token}" for token in chain.drafts]
+    assert [stays for _, stays in data["chain"]] == pytest.approx(chain.reach)
+    assert data["reading"] == PRICES.costs.forward(9) / 2
+    drafting = [data["trails"][name][3][1] - data["reading"] for name in ("tree", "chain")]
+    assert drafting == pytest.approx([0.5 * grown.depths.max() / 2, 8 * 0.2 / 2])
     roots = {data["names"][node] for node, up in enumerate(data["parents"]) if up < 0}
     assert {name for name, _, taken in data["first"] if taken} == roots
     assert [share for _, share, _ in data["first"]] == sorted(
@@ -263,6 +268,11 @@ def test_the_widget_draws_every_shape(widget, rule, values):
         assert ("no draft stays" in caption) == (not data["path"])
         roots = {name for name, up in zip(data["names"], data["parents"], strict=True) if up < 0}
         assert {name for name, _, taken in data["first"] if taken} == roots  # also unlikely ones
+        assert data["chosen"] == (rule == "match" or not temperature)
+        assert (
+            max(cost for trail in data["trails"].values() for _, cost, _ in trail)
+            <= (widget.constants["most"])
+        )
 
 
 def test_pictures_and_bad_input(models):

@@ -230,7 +230,7 @@ def test_a_tree_of_every_shape_has_room(page, trees, rule, width):
         for nodes, depth in ((1, ALL), (16, ALL), (16, 1), (16, 2), (7, 3)):
             for temperature in (0.0, 2.0):
                 data = show(rule=rule, nodes=nodes, depth=depth, temperature=temperature)
-                assert page.locator(".lablib-cell").count() == nodes
+                assert page.locator(".lablib-cell").count() == 2 * nodes + 2  # tree, chain, prices
                 assert outside(page) == []
                 assert crossing(page) == []
                 large = page.locator("svg circle").evaluate_all(
@@ -239,7 +239,8 @@ def test_a_tree_of_every_shape_has_room(page, trees, rule, width):
                 assert large == 2  # tree and chain
     assert page.complaints == []
     words = page.locator("svg text[pointer-events=none]").all_text_contents()
-    for name, shown in zip(data["names"], words, strict=True):
+    chain = [name for name, _ in data["chain"]]
+    for name, shown in zip([*data["names"], *chain], words, strict=True):
         assert shown == name or "…" in shown  # nothing is cut without a mark
     nodes = page.locator(".lablib-cell")
     nodes.first.hover()
@@ -260,8 +261,60 @@ def test_at_each_node_stands_what_the_tree_grows_by_and_what_stays(page, trees):
             })""",
             up,
         )
-        assert [[f"{100 * share:.0f} %"] for share in data[key]] == numbers
-    assert "upper number: product of q" in page.locator("svg").text_content()
+        assert [[f"{100 * share:.0f} %"] for share in data[key]] == numbers[:3]
+    stage, told = page.locator(".lablib-scene"), page.locator(".lablib-told")
+    stage.focus()
+    walked = []
+    for key in ("ArrowRight", *["ArrowDown"] * 5):
+        stage.press(key)
+        walked.append(told.inner_text())
+    names = [*data["names"], data["chain"][0][0]]
+    assert all(text.startswith(f"“{name}”") for text, name in zip(walked, names, strict=False))
+    prices = [f"A call with this {name} costs" for name in ("chain", "tree")]
+    assert all(text.startswith(price) for text, price in zip(walked[4:], prices, strict=True))
+    words = page.locator("svg").text_content()
+    assert "above a word:product of q, by which it grows,chance to stay" in words
+
+
+@pytest.mark.parametrize("rule", ["match", "rejection"])
+def test_numbers_stand_at_the_ends_of_paths_where_words_have_no_room_for_them(page, trees, rule):
+    data = opened(page, trees)(rule=rule, nodes=16, depth=1, temperature=2.0)
+    words = page.locator("svg").text_content()
+    assert "at a path’s end:" in words
+    assert ("product of q, by which it grows" in words) == (rule == "match") == data["chosen"]
+    for key, colour in (("drafted", "#B34A00"), ("reach", "#767676")):
+        numbers = page.locator(f"svg text[fill='{colour}'][text-anchor=start]").filter(has_text="%")
+        shares = [f"{100 * share:.0f} %" for share in data[key]]
+        chain = [f"{100 * data['chain'][end][1]:.0f} %" for end in (7, 15)]  # of its two lines
+        expected = [*shares, *chain] if key == "reach" else shares if rule == "match" else []
+        assert numbers.all_text_contents() == expected
+
+
+def test_the_bars_say_what_a_call_with_tree_and_chain_costs(page, trees):
+    show, told = opened(page, trees), page.locator(".lablib-told")
+    for nodes, depth in ((8, ALL), (1, ALL), (16, 2)):
+        data = show(rule="rejection", nodes=nodes, depth=depth, temperature=1.0)
+        costs = trees.prices.costs
+        reading = costs.forward(nodes + 1) / costs.forward(1)
+        drafting = {
+            "chain": (nodes, "draft", costs.draft),
+            "tree": (max(data["depth"]), "level", trees.prices.level),
+        }
+        bars = page.locator(".lablib-cell[fill='#BBBBBB']")
+        for bar, (name, (count, what, each)) in zip(bars.all(), drafting.items(), strict=True):
+            drafts = count * each / costs.forward(1)
+            bar.hover()
+            said = f"{count} {what}{'s' if count > 1 else ''}"
+            assert f"A call with this {name} costs {reading + drafts:.2f}" in told.inner_text()
+            assert f"{drafts:.2f} for {said}, " in told.inner_text()
+            assert f"{reading:.2f} + {drafts:.2f}: {said}" in page.locator("svg").text_content()
+            colour = {"chain": "#0072B2", "tree": "#7A4B94"}[name]
+            boxes = page.locator(f"svg rect[fill='{colour}']").evaluate_all(
+                "all => all.map(e => +e.getAttribute('width'))"
+            )
+            long = float(bar.get_attribute("width"))
+            assert len(boxes) == count
+            assert sum(boxes) / long == pytest.approx(drafts / reading)
 
 
 @pytest.mark.parametrize(
@@ -269,14 +322,17 @@ def test_at_each_node_stands_what_the_tree_grows_by_and_what_stays(page, trees):
 )
 def test_the_names_of_tree_and_chain_stand_apart(page, trees, tokens):
     opened(page, trees, moves=False)
+    page.evaluate("told.constants.most = 17")
     data, caption = trees.frame(nodes=1)
     for price in (1.1, 16.9):
         trails = zip(("tree", "chain"), tokens, strict=True)
         data["trails"] = {name: [[1, price, each]] for name, each in trails}
         page.evaluate("([data, caption]) => draw(data, caption)", [data, caption])
         assert outside(page) == []
-        names = [words for words in crossing(page) if "tree ×" in words or "chain ×" in words]
-        assert names == []
+        assert [words for words in crossing(page) if "dots" not in words] == []  # none is so cheap
+        for name, colour in (("tree", "#7A4B94"), ("chain", "#0072B2")):  # how many nodes
+            number = page.locator(f"svg text[fill='{colour}'][text-anchor=middle]")
+            assert number.all_text_contents() == ["1"], name
 
 
 def test_siblings_that_begin_alike_are_cut_where_they_differ(page, trees):
@@ -287,7 +343,7 @@ def test_siblings_that_begin_alike_are_cut_where_they_differ(page, trees):
     for width in (1000, 290):
         with narrowed(page, width):
             page.evaluate("([data, caption]) => draw(data, caption)", [data, caption])
-            shown = page.locator("svg text[pointer-events=none]").all_text_contents()
+            shown = page.locator("svg text[pointer-events=none]").all_text_contents()[:16]
             assert len(set(shown)) == len(names)
             assert outside(page) == []
 

@@ -108,14 +108,15 @@ class Trees(SceneExplorer):
         self._read = {
             name: [read(model, ids) for model in (target, draft)] for name, ids in texts.items()
         }
-        names, self.constants = list(self.texts), {}
+        names, dear = list(self.texts), max(prices.tree(MOST, MOST), prices.chain(MOST))
+        self.constants = {"most": dear}
         super().__init__(
             text=choice(names[0], names, label="text"),
             rule=choice("match", list(RULES), label="rule"),
             nodes=slider(8, 1, MOST, label="nodes"),
             depth=choice(ALL, [1, 2, 3, 4, 6, ALL], label="longest path"),
             temperature=slider(1.0, 0.0, 2.0, 0.25, label="temperature"),
-            toss=slider(0, 0, 9, label="toss"),
+            toss=slider(4, 0, 9, label="toss"),
         )
 
     def _uncached(self, text: str, rule: str, depth: int | str, *drawn: float) -> Rounds:
@@ -134,8 +135,8 @@ class Trees(SceneExplorer):
     def compute(
         self, text: str, rule: str, nodes: int, depth: int | str, temperature: float, toss: int
     ) -> dict[str, Any]:
-        """Return the tree, the path that stays, and tree and chain of ever more nodes."""
-        grown = self.compare(text, rule, nodes, depth, temperature, toss)[0]
+        """Return the tree, the path that stays, the chain, and both of ever more nodes."""
+        grown, chain, _ = self.compare(text, rule, nodes, depth, temperature, toss)
         (depths, rows), (path, own) = layout(grown.parents), grown.toss(toss)
         first, drafted = self._rounds(text, rule, depth, temperature, toss).drafted(grown)
         roots = [n for n, up in zip(grown.drafts, grown.parents, strict=True) if up < 0]
@@ -153,11 +154,17 @@ class Trees(SceneExplorer):
             "parents": list(grown.parents),
             "reach": grown.reach.tolist(),
             "drafted": drafted.tolist(),
+            "chosen": rule == "match" or temperature == 0,
             "first": [[visible(self.pieces[t]), float(first[t]), t in roots] for t in likely],
             "path": path,
             "own": visible(self.pieces[own]),
             "depth": depths.tolist(),
             "row": rows.tolist(),
+            "reading": self.prices.costs.forward(nodes + 1) / self.prices.costs.forward(1),
+            "chain": [
+                (visible(self.pieces[token]), float(stays))
+                for token, stays in zip(chain.drafts, chain.reach, strict=True)
+            ],
             "trails": trails,
         }
 

@@ -1,18 +1,23 @@
-// A tree of drafts, and what it is worth beside a chain.
+// A tree of drafts, the chain of as many, and what both are worth.
 //
-// data: {text, names, parents, reach, drafted, first, path, own, depth, row, nodes, trails: {tree, chain}}: of each node its
-//   token, parent (-1 is the text), chance to stay, the draft's chance to get there, place; of the draft's likeliest first
-//   words, and the tree's, [name, its chance, whether it is in the tree]; the nodes that stay in this toss, the token
-//   after them; of tree and chain [nodes, price in plain tokens, tokens a call] for some numbers of nodes.
+// constants: {most}: the highest price that a call may have.
+// data: {text, names, parents, reach, drafted, chosen, first, path, own, depth, row, nodes, reading, chain, trails: {tree, chain}}:
+//   of each node its token, parent (-1 is the text), chance to stay, the draft's chance to get there, place, and whether the
+//   tree grew by these chances; of the draft's likeliest first words, and the tree's, [name, its chance, whether it is in the
+//   tree]; the nodes that stay in this toss, the token after them; what reading costs, in plain tokens; of the chain's words
+//   [name, chance to stay]; of tree and chain [nodes, price in plain tokens, tokens a call] for some numbers of nodes.
 
-const INK = {line: '#333333', faint: '#767676', grid: '#DDDDDD', stays: '#009E73', other: '#999999',
-  tree: '#009E73', chain: '#0072B2', even: '#111111', draft: '#B34A00'};
-const HIGH = 264, FIRST = 56, LINE = 37;  // of the tree, of the draft's first words below it, and of each more line of them
+const INK = {line: '#333333', faint: '#767676', grid: '#DDDDDD', stays: '#009E73', reading: '#BBBBBB',
+  tree: '#7A4B94', chain: '#0072B2', even: '#111111', draft: '#B34A00'};
+const PALE = {tree: '#BFA9CB', chain: '#8FBBD9'};  // of what may stay
+// of the tree (on a phone), of the draft's first words below it, of each more line of them, of the chain, of what a price is made of
+const HIGH = 250, TALL = 280, FIRST = 56, LINE = 37, CHAIN = 50, PRICE = 80;
 
-function branches(_, data, room) {
+function branches({most: dear}, data, room) {
   const narrow = room < 700, width = Math.max(250, Math.min(room, 850));
   const size = Math.min(245, width - 66), beside = width - 33 - size, slim = narrow || beside < 560;  // two lines of legend
-  const top = slim ? 88 : 71, plane_at = narrow ? [30, top + HIGH + FIRST + 62] : [beside, 48];
+  const top = slim ? 88 : 71, tall = narrow ? TALL : HIGH, chain_at = top + tall + FIRST + 26, low = chain_at + CHAIN;
+  const plane_at = narrow ? [30, low + 58] : [beside, 48], price_at = plane_at[1] + size + 56;
   const tree = {left: 4, top, width: narrow ? width - 8 : beside - 52};
 
   const shapes = [];
@@ -34,22 +39,24 @@ function branches(_, data, room) {
   add('own', 'rect', {x: x + 1, y: 2, width: 7.83 * own.length + 6, height: 17, rx: 3, fill: 'none', stroke: INK.line});
   x += 4;
   piece('Own', own);
-  const first = placed(data.first, tree.width), high = HIGH - LINE * first.at(-1)[1];
-  const both = grow(add, write, data, {...tree, high});
-  legend(add, write, tree.left, slim, both);
+  const first = placed(data.first, tree.width), high = tall - LINE * first.at(-1)[1];
+  const above = grow(add, write, data, {...tree, high});
+  legend(add, write, tree.left, tree.width, slim, above, data);
   guesses(add, write, data.first, first, tree.left, top + high + 18);
+  chain(add, write, data, {...tree, top: chain_at, high: CHAIN});
   plane(add, write, data, ...plane_at, size);
-  return {width, height: narrow ? plane_at[1] + size + 36 : top + HIGH + FIRST + 8, shapes};
+  price(add, write, data, dear, narrow ? 4 : plane_at[0] - 14, price_at, Math.min(width - 8, 292));
+  return {width, height: narrow ? price_at + PRICE : Math.max(low + 4, price_at + PRICE), shapes};
 }
 
 const thick = share => 1 + 11 * share;
 
-function legend(add, write, left, slim, both) {
+function legend(add, write, left, room, slim, above, {nodes, chosen}) {
   let x = left;
   write('l', x, 36, 'chance to stay', {'font-size': 11});
   x += 86;
   for (const share of [0.1, 0.5, 1]) {
-    add(`l${share}`, 'path', {d: `M${x} 32h18`, stroke: INK.other, 'stroke-width': thick(share)});
+    add(`l${share}`, 'path', {d: `M${x} 32h18`, stroke: PALE.tree, 'stroke-width': thick(share)});
     write(`L${share}`, x + 22, 36, `${100 * share} %`, {'font-size': 11});
     x += slim ? 57 : 64;
   }
@@ -60,7 +67,15 @@ function legend(add, write, left, slim, both) {
   x += 140;
   add('l-own', 'rect', {x, y: y - 10, width: 20, height: 13, rx: 3, fill: 'none', stroke: INK.line});
   write('L-own', x + 25, y, 'the target adds', {'font-size': 11});
-  if (both) write('L-drafted', left, y + 17, 'upper number: product of q (match grows by it)', {'font-size': 11, fill: INK.draft});
+  const said = [[above ? 'above a word:' : 'at a path’s end:', INK.line, above ? 83 : 94]];
+  if (!slim) said.unshift([`a tree of ${nodes}`, INK.tree, nodes > 9 ? 82 : 75]);
+  if (chosen) said.push(room < 350 ? ['product of q,', INK.draft, 76] : ['product of q, by which it grows,', INK.draft, 176]);
+  said.push([chosen || room < 350 ? 'chance to stay' : 'chance to stay (words are drawn from q)', INK.faint, 0]);
+  x = left;
+  said.forEach(([words, fill, wide], i) => {
+    write(`L-number${i}`, x, y + 17, words, {'font-size': 11, fill, 'font-weight': fill === INK.tree ? 700 : 400});
+    x += wide;
+  });
 }
 
 // Return of first words what is written of each, and where it stands: line, left edge and width; no more than three lines.
@@ -97,52 +112,92 @@ function short(name, most, siblings) {
   return from < most - 1 ? `${cut}…` : `…${name.slice(from, from + most - 1)}`;
 }
 
-// Draw the tree; return whether there is room for the numbers by which it grows.
-function grow(add, write, {names, parents, reach, drafted, path, depth, row}, {left, top, width: all, high: room}) {
-  const levels = Math.max(...depth), rows = Math.max(3, ...row) + 1, down = room / rows;
+// Draw a tree, or a line of a chain; return whether there is room for numbers above its words. Else they stand at a path's end.
+function grow(add, write, data, {left, top, width: all, high: room}, {key = '', kind = 'tree', line = 0} = {}) {
+  const {names, parents, reach, drafted, path, depth, row, chosen} = data;
+  const levels = Math.max(...depth), down = room / (1 + Math.max(...row));
   // a level is as wide as its longest name; where there is no room for that, it is tight, and then long ones are cut
   const longest = Array.from({length: levels}, (_, level) => Math.max(...names.filter((_, node) => depth[node] === level + 1).map(each => each.length)));
-  const width = all - Math.max(0, 11 - 3.6 * longest.at(-1));  // a number is wider than a name of one letter
   const sum = sizes => sizes.reduce((before, each) => before + each, 26);
   const wide = (most, pad) => longest.map(letters => 7.25 * Math.min(letters, most) + pad);
-  let most = Math.max(...longest);
-  const [pad, least] = sum(wide(most, 21)) > width ? [6, 5] : [11, 10];
-  while (most > 1 && sum(wide(most, pad + least)) > width) most -= 1;
-  const sizes = wide(most, pad), gap = Math.max(1, (width - sum(sizes)) / Math.max(4, levels));
-  const middles = sizes.map((size, level) => sum(sizes.slice(0, level)) + gap * (level + 1) + size / 2);
+  const laid = width => {
+    let most = Math.max(...longest);
+    const [pad, least] = sum(wide(most, 21)) > width ? [6, 5] : [11, 10];
+    while (most > 1 && sum(wide(most, pad + least)) > width) most -= 1;
+    const sizes = wide(most, pad), gap = Math.max(1, (width - sum(sizes)) / Math.max(key ? 8 : 4, levels));
+    return [most, pad, sizes, sizes.map((size, level) => sum(sizes.slice(0, level)) + gap * (level + 1) + size / 2)];
+  };
+  const apart = Math.max(...reach, ...drafted) < 0.995 ? 31 : 37;  // a number's width, and a gap
+  let [most, pad, sizes, middles] = laid(all - Math.max(0, 11 - 3.6 * longest.at(-1)));  // a number is wider than a name of one letter
+  const above = down > (chosen ? 47 : 36) && middles.every((at, level) => at - (middles[level - 1] ?? 13) > apart);
+  if (!above) [most, pad, sizes, middles] = laid(all - (chosen ? 2 * apart + 2 : apart) - 4);
   const x = node => left + (node < 0 ? 13 : middles[depth[node] - 1]);
   const y = node => top + down * ((node < 0 ? 0 : row[node]) + 0.5);
   const high = Math.min(22, down - 2), kept = new Set(path);
-  const apart = Math.max(...reach, ...drafted) < 0.995 ? 31 : 37;  // a number's width, and a gap
-  const named = down > 36 && middles.every((at, level) => at - (middles[level - 1] ?? 13) > apart);
-  const both = named && down > 50;
   names.forEach((name, node) => {
-    const up = parents[node], bend = Math.max(x(up) + 2, x(node) - Math.max(named ? 19 : 0, sizes[depth[node] - 1] / 2 + 3));
-    add(`e${node}`, 'path', {d: `M${x(up)} ${y(up)}L${bend} ${y(node)}H${x(node)}`, fill: 'none',
-      stroke: kept.has(node) ? INK.stays : INK.other, 'stroke-width': thick(reach[node])});
+    const up = parents[node], bend = Math.max(x(up) + 2, x(node) - Math.max(above ? 19 : 0, sizes[depth[node] - 1] / 2 + 3));
+    add(`e${key}${node}`, 'path', {d: `M${x(up)} ${y(up)}L${bend} ${y(node)}H${x(node)}`, fill: 'none',
+      stroke: kept.has(node) ? INK.stays : PALE[kind], 'stroke-width': thick(reach[node])});
   });
-  add('root', 'rect', {x: x(-1) - 13, y: y(-1) - high / 2, width: 26, height: high, rx: 3, fill: '#FFFFFF',
-    stroke: INK.stays, 'stroke-width': 2});
-  write('Root', x(-1), y(-1) + 4, '…', {'text-anchor': 'middle'});
+  add(`root${key}`, 'rect', {x: x(-1) - 13, y: y(-1) - high / 2, width: 26, height: high, rx: 3, fill: '#FFFFFF',
+    stroke: key ? INK.chain : INK.stays, 'stroke-width': key ? 1 : 2});
+  write(`Root${key}`, x(-1), y(-1) + 4, '…', {'text-anchor': 'middle'});
   names.forEach((name, node) => {
     const shown = short(name, most, names.filter((_, other) => parents[other] === parents[node]));
     const box = 7.25 * shown.length + pad, stays = kept.has(node);
-    const above = parents[node] < 0 ? 'the text' : `“${names[parents[node]]}”`;
-    add(`n${node}`, 'rect', {x: x(node) - box / 2, y: y(node) - high / 2, width: box, height: high, rx: 3,
-      fill: stays ? '#E2F3EC' : '#FFFFFF', stroke: stays ? INK.stays : INK.other, 'stroke-width': stays ? 2.5 : 1,
-      cell: [row[node], depth[node] - 1], class: 'lablib-cell',
-      note: `“${name}” after ${above}: the draft gets here with a chance of ${(100 * drafted[node]).toFixed(1)} %, `
-        + `it stays with one of ${(100 * reach[node]).toFixed(1)} %`
+    const before = parents[node] < 0 ? line ? 'the line above' : 'the text' : `“${names[parents[node]]}”`;
+    const grown = key ? 'in the chain' : `the draft gets here with a chance of ${(100 * drafted[node]).toFixed(1)} %`;
+    add(`n${key}${node}`, 'rect', {x: x(node) - box / 2, y: y(node) - high / 2, width: box, height: high, rx: 3,
+      fill: stays ? '#E2F3EC' : '#FFFFFF', stroke: stays ? INK.stays : INK[kind], 'stroke-width': stays ? 2.5 : 1,
+      cell: [row[node] + (data.under || 0), depth[node] - Math.min(...depth.filter((_, other) => row[other] === row[node]))], class: 'lablib-cell',
+      note: `“${name}” after ${before}${key ? ',' : ':'} ${grown}, it stays with one of ${(100 * reach[node]).toFixed(1)} %`
         + `${stays ? ', and does in this toss' : ''}.`});
-    write(`N${node}`, x(node), y(node) + 4, shown,
+    write(`N${key}${node}`, x(node), y(node) + 4, shown,
       {'text-anchor': 'middle', 'font-family': 'monospace', 'pointer-events': 'none',
         'font-size': high < 16 ? 11 : 12, 'font-weight': stays ? 700 : 400});
-    const above_it = (key, up, share, fill) =>  // what branches off goes down
-      write(`${key}${node}`, x(node), y(node) - high / 2 - up, `${(100 * share).toFixed(0)} %`, {'text-anchor': 'middle', 'font-size': 11, fill});
-    if (named) above_it('s', 4, reach[node], INK.faint);
-    if (both) above_it('d', 16, drafted[node], INK.draft);
+    if (!above && parents.includes(node)) return;
+    [[drafted[node], INK.draft, 'd'], [reach[node], INK.faint, 's']].slice(chosen ? 0 : 1).forEach(([share, fill, which], i, both) => {
+      const place = above ? [x(node), y(node) - high / 2 - 4 - 12 * (both.length - 1 - i)] : [x(node) + box / 2 + 5 + (apart + 2) * i, y(node) + 4];
+      write(`${which}${key}${node}`, ...place, `${(100 * share).toFixed(0)} %`,
+        {'text-anchor': above ? 'middle' : 'start', 'font-size': 11, fill, ...cloth.HALO});
+    });
   });
-  return both;
+  return above;
+}
+
+// Draw the chain of as many drafts, a long one in two lines.
+function chain(add, write, {nodes, chain: words, row}, {left, top, width, high}) {
+  const lines = nodes > 8 ? 2 : 1;
+  for (let line = 0; line < lines; line++) {
+    const own = words.slice(8 * line, 8 * line + 8);
+    const data = {names: own.map(each => each[0]), reach: own.map(each => each[1]), drafted: [], path: [], chosen: false,
+      parents: own.map((_, i) => i - 1), depth: own.map((_, i) => i + 1), row: own.map(() => 0), under: 1 + Math.max(...row) + line};
+    grow(add, write, data, {left, top: top + high / lines * line, width, high: high / lines}, {key: `c${line}`, kind: 'chain', line});
+  }
+  write('chain', left, top - 6, `a chain of ${nodes}, drawn in this toss`, {'font-size': 11, fill: INK.chain, 'font-weight': 700});
+  if (width > 340) write('chances', left + 207, top - 6, 'with chances to stay', {'font-size': 11, fill: INK.faint});
+}
+
+// What a call costs: reading is the same for both, drafting isn't.
+function price(add, write, {nodes, trails, reading, depth, row}, dear, left, top, width) {
+  const from = left + 40, scale = (width - 86) / dear, levels = Math.max(...depth);
+  write('price0', left, top, 'price =', {'font-weight': 600});
+  add('reading', 'rect', {x: left + 54, y: top - 10, width: 18, height: 12, fill: INK.reading});
+  write('price1', left + 77, top, 'reading + drafting', {'font-weight': 600});
+  const parts = {chain: [nodes, 'draft', 'waits for none'], tree: [levels, 'level', 'waits to see each']};
+  Object.entries(parts).forEach(([name, [count, what, how]], i) => {
+    const cost = trails[name].find(each => each[0] === nodes)[1], y = top + 8 + 35 * i, each = (cost - reading) / count;
+    const said = `${count} ${what}${count > 1 ? 's' : ''}`;
+    write(`b-${name}`, left, y + 11, name, {fill: INK[name], 'font-weight': 700});
+    add(`B-${name}`, 'rect', {x: from, y, width: scale * reading, height: 13, fill: INK.reading, stroke: '#FFFFFF', 'stroke-width': 0.5,
+      cell: [Math.max(...row) + (nodes > 8 ? 3 : 2) + i, 0], class: 'lablib-cell',
+      note: `A call with this ${name} costs ${cost.toFixed(2)} plain tokens: ${reading.toFixed(2)} to read ${nodes + 1} tokens, and `
+        + `${(cost - reading).toFixed(2)} for ${said}, ${how}.`});
+    for (let k = 0; k < count; k++) add(`b-${name}${k}`, 'rect', {x: from + scale * (reading + k * each), y, width: scale * each, height: 13,
+      fill: INK[name], stroke: '#FFFFFF', 'stroke-width': 0.8});
+    write(`b-cost-${name}`, from + scale * cost + 5, y + 11, cost.toFixed(2), {fill: INK[name], 'font-weight': 700});
+    write(`b-says-${name}`, from, y + 26, `${reading.toFixed(2)} + ${(cost - reading).toFixed(2)}: ${said}, ${how}`, {'font-size': 11});
+  });
 }
 
 // Price across, tokens upwards, both in doublings: equal speed-ups are lines side by side.
@@ -166,28 +221,44 @@ function plane(add, write, {nodes, trails}, left, top, size) {
     write(`y${value}`, left - 5, y(value) + 4, String(value), {'text-anchor': 'end', 'font-size': 11, fill: INK.faint});
   }
   write('price', left + size / 2, top + size + 29, 'price of a call, in plain tokens', {'text-anchor': 'middle', 'font-size': 11});
+  write('tokens', left - 22, top - 5, 'tokens a call', {'font-size': 11});
+  const spots = [], small = [];  // small dots lie on large ones
   ['chain', 'tree'].forEach((name, number) => {
-    const trail = trails[name], colour = INK[name];
-    add(`t-${name}`, 'path', {d: 'M' + trail.map(([, price, tokens]) => `${x(price)} ${y(tokens)}`).join('L'), fill: 'none',
-      stroke: colour, 'stroke-width': 1.5, 'stroke-dasharray': number ? '' : '5 3'});
+    const trail = trails[name], colour = INK[name], look = {stroke: colour, 'stroke-width': 1.5, fill: number ? colour : '#FFFFFF'};
+    const line = {stroke: colour, 'stroke-width': 1.5, 'stroke-dasharray': number ? '' : '5 3'};
+    add(`t-${name}`, 'path', {d: 'M' + trail.map(([, price, tokens]) => `${x(price)} ${y(tokens)}`).join('L'), fill: 'none', ...line});
     trail.forEach(([count, price, tokens], i) => {
       const now = count === nodes;
-      add(`p-${name}${i}`, 'circle', {cx: x(price), cy: y(tokens), r: now ? 6 : 2.5, fill: colour,
+      const dot = [`p-${name}${i}`, 'circle', {cx: x(price), cy: y(tokens), r: now ? 6 : 2.5, ...look,
         note: `${name} of ${count}: ${tokens.toFixed(2)} tokens a call, for the price of ${price.toFixed(2)}: `
-          + `×${(tokens / price).toFixed(2)}.`});
-      if (!now) return;
+          + `×${(tokens / price).toFixed(2)}.`}];
+      const [, before, less] = trail[Math.max(0, i - 1)];
+      for (let k = 0; k < 1; k += 0.1) spots.push([x(before) + k * (x(price) - x(before)), y(less) + k * (y(tokens) - y(less)), 1, 1]);
+      spots.push([x(price), y(tokens), now ? 8 : 4, 4]);
+      if (!now) return small.push(dot);
+      add(...dot);
       const at = left + 118 * number;
-      add(`l-${name}`, 'path', {d: `M${at} ${top - 21}h24`, stroke: colour, 'stroke-width': 1.5, 'stroke-dasharray': number ? '' : '5 3'});
-      add(`k-${name}`, 'circle', {cx: at + 12, cy: top - 21, r: 5, fill: colour});
+      add(`l-${name}`, 'path', {d: `M${at} ${top - 21}h24`, ...line});
+      add(`k-${name}`, 'circle', {cx: at + 12, cy: top - 21, r: 5, ...look});
       write(`P-${name}`, at + 29, top - 17, `${name} ×${(tokens / price).toFixed(2)}`, {fill: colour, 'font-weight': 700});
     });
   });
-  const lasts = Object.values(trails).map(trail => trail.at(-1)).toSorted((a, b) => b[2] - a[2]);
-  const [high, low] = lasts.map(([, price]) => x(price)), room = Math.abs(high - low) < 22 ? 12 : 0;
-  const level = Math.abs(y(lasts[0][2]) - y(lasts[1][2])) < 12;  // then the name of the nearer end would lie on the other's line
-  cloth.beside(lasts.map(([,, tokens]) => [y(tokens), room]), top, top + size).forEach((at, i) => {
-    const [dx, dy] = level && !room && x(lasts[i][1]) < x(lasts[1 - i][1]) ? [-6, -9] : [9, 4];
-    write(`c${i}`, x(lasts[i][1]) + dx, at + dy, String(lasts[i][0]), {'font-size': 11, ...cloth.HALO});
-  });
-  [`dots: ${trails.tree[0][0]} to ${lasts[0][0]}`, 'nodes'].forEach((words, i) => write(`dots${i}`, left + 6, top + 15 + 13 * i, words, {'font-size': 11, fill: INK.faint}));
+  small.forEach(dot => add(...dot));
+  for (const speed of [0.5, 1, 1.5, 2, 4]) {
+    const [px, py] = speed > 1 ? [x(far / speed), top - 7] : [left + size + 14, y(far * speed)];
+    spots.push([px - 6, py, 7, 30], [px + 6, py, 7, 30]);
+  }
+  for (let k = 0; k < 12; k++) spots.push([left + 12 + 9 * k, top + 14, 5, 9], [left + 12 + 4 * k, top + 26, 5, 9]);  // words
+  for (const name of ['tree', 'chain']) {  // the last number stands where it meets least
+    const [count, price, tokens] = trails[name].at(-1), highest = Math.max(...Object.values(trails).map(each => each.at(-1)[2]));
+    const out = tokens < highest ? 1 : -1;
+    const places = [[16, 0], [0, 15 * out], [0, -15 * out], [16, 12 * out], [16, -12 * out], [-16, 0], [32, 0], [0, 30 * out]]
+      .map(([dx, dy]) => [x(price) + dx, y(tokens) + dy]);
+    const met = ([px, py]) => spots.filter(([sx, sy, r]) => Math.abs(sx - px) < 8 + r && Math.abs(sy - py) < 6 + r)
+      .reduce((sum, each) => sum + each[3], py > top + size + 3 || py < top - 2 || px < left + 8 ? 99 : 0);
+    const [px, py] = places.toSorted((one, other) => met(one) - met(other))[0];
+    spots.push([px, py, 8, 99]);
+    write(`c-${name}`, px, py + 4, String(count), {'text-anchor': 'middle', 'font-size': 11, fill: INK[name], ...cloth.HALO});
+  }
+  [`dots: ${trails.tree[0][0]} to ${trails.tree.at(-1)[0]} nodes,`, `large: ${nodes}`].forEach((words, i) => write(`dots${i}`, left + 6, top + 17 + 13 * i, words, {'font-size': 11, fill: INK.faint}));
 }
