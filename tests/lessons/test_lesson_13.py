@@ -119,6 +119,8 @@ def test_rounds_of_all_sizes_are_those_of_each(models, rule, temperature, depth)
         for drafter, one in zip(drafters, every.of(nodes), strict=True):
             wanted = rounds.one_round(model, that_drafts(drafter, most), TEXT, nodes, **options)
             assert (one.drafts, one.parents) == (wanted.drafts, wanted.parents)
+            if most == nodes:  # else 9 were drafted, and these are the first
+                assert one.forwards == wanted.forwards
             assert one.p == pytest.approx(wanted.p, abs=1e-4)
             assert one.kept == pytest.approx(wanted.kept, abs=1e-3)
     assert [cache[0].offset for cache in read] == [len(TEXT) - 1] * 2

@@ -6,7 +6,7 @@ number of tokens needs no average over many texts.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from lablib.cache import kv
@@ -47,6 +47,8 @@ class Round:
         kept: ``(N+1,)``, the chance that a path stays and nothing below it: first that of no draft,
             then those of the paths to each node.
         following: ``(N+1, V)``, what the token after such a path is drawn from.
+        forwards: of the draft model, in which the drafts were found; each level of a tree is one,
+            and now and then it looks at one more level, where nothing grows.
     """
 
     drafts: list[int]
@@ -54,6 +56,7 @@ class Round:
     p: np.ndarray
     kept: np.ndarray
     following: np.ndarray
+    forwards: int = 0
 
     @property
     def depths(self) -> np.ndarray:
@@ -109,11 +112,14 @@ def one_round(
     reader.forward(mx.array([text[:-1]]))
     drafted_at = temperature if drafted_at is None else drafted_at
     sampler = sampler_for(text, nodes, SamplerOptions(temperature=drafted_at, seed=seed))
+    session.finish(text)  # it has read the text, and knows it: what it reads now are drafts
+    before = session.calls
     proposal = session.propose([text], [nodes], sampler)
+    forwards = session.calls - before
     drafts = drafts_of(proposal, nodes)
     parents = [-1, *(1 + parent for parent in drafts.parents)]
     logits = reader.forward(mx.array([[text[-1], *drafts.tokens]]), parents=parents)
-    return judged(drafts, logits[0], rule, temperature)
+    return replace(judged(drafts, logits[0], rule, temperature), forwards=forwards)
 
 
 class Drafts(NamedTuple):

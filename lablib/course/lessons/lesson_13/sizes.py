@@ -6,6 +6,7 @@ fewer did, and no luck of another draw lies between them.
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import lru_cache, partial
 from typing import Any
 
@@ -108,7 +109,9 @@ class Rounds:
         options = SamplerOptions(temperature=temperature, seed=seed)
         sampler, end = sampler_for(list(text), most, options), mx.array([text[-1:]])
         chain = draw_in_turn(self._draft.forward(), end, [most], sampler)
-        grown = grow(self._draft.forward(), end, [most], sampler, depth, drawn=rule != "match")
+        self._drawn = rule != "match" and temperature > 0
+        self._grow = partial(grow, unread=end, sampler=sampler, depth=depth, drawn=self._drawn)
+        grown = self._grow(self._draft.forward(), limits=[most])
         self._drafts = grown, chain
         both = (drafts_of(each, most).paths for each in self._drafts)
         self._target.after([path for paths in both for path in paths])  # in one forward
@@ -117,7 +120,21 @@ class Rounds:
     def _of(self, nodes: int) -> list[Round]:
         """Return the rounds of a tree and of a chain of so many nodes."""
         drafts = [drafts_of(each, nodes) for each in self._drafts]
-        return [self._judged(one, self._target.after(one.paths)) for one in drafts]
+        grown, chain = (self._judged(one, self._target.after(one.paths)) for one in drafts)
+        levels = int(grown.depths.max())  # who looks for drawn words finds one
+        looks = levels if self._drawn else self._looks(nodes)
+        return [replace(grown, forwards=looks), replace(chain, forwards=nodes)]
+
+    def _looks(self, nodes: int) -> int:
+        """Return how many forwards it takes to grow a tree of so many nodes alone."""
+        forward, asked = self._draft.forward(), []
+
+        def counted(tokens: mx.array, parents: Sequence[int] | None = None) -> mx.array:
+            asked.append(tokens.shape[1])
+            return forward(tokens, parents)
+
+        self._grow(counted, limits=[nodes])
+        return len(asked)
 
     def drafted(self, one: Round) -> tuple[np.ndarray, np.ndarray]:
         """Return the draft model's chances of a first word ``(V,)``, and of each path ``(N,)``."""

@@ -129,7 +129,7 @@ class Trees(SceneExplorer):
     ) -> tuple[Round, Round, tuple[float, float]]:
         """Return the rounds of a tree and of a chain, and their prices in plain tokens."""
         grown, chain = self._rounds(text, rule, depth, temperature, toss).of(nodes)
-        costs = self.prices.tree(nodes, int(grown.depths.max())), self.prices.chain(nodes)
+        costs = self.prices.tree(nodes, grown.forwards), self.prices.chain(nodes)
         return grown, chain, costs
 
     def compute(
@@ -160,6 +160,7 @@ class Trees(SceneExplorer):
             "own": visible(self.pieces[own]),
             "depth": depths.tolist(),
             "row": rows.tolist(),
+            "forwards": grown.forwards,
             "reading": self.prices.costs.forward(nodes + 1) / self.prices.costs.forward(1),
             "chain": [
                 (visible(self.pieces[token]), float(stays))
