@@ -298,7 +298,7 @@ def test_the_bars_say_what_a_call_with_tree_and_chain_costs(page, trees):
         reading = costs.forward(nodes + 1) / costs.forward(1)
         drafting = {
             "chain": (nodes, "draft", costs.draft),
-            "tree": (max(data["depth"]), "level", trees.prices.level),
+            "tree": (data["forwards"], "look", trees.prices.level),
         }
         bars = page.locator(".lablib-cell[fill='#BBBBBB']")
         for bar, (name, (count, what, each)) in zip(bars.all(), drafting.items(), strict=True):

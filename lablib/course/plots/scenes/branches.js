@@ -184,7 +184,7 @@ function price(add, write, {nodes, trails, reading, depth, row, forwards}, dear,
   write('price0', left, top, 'price =', {'font-weight': 600});
   add('reading', 'rect', {x: left + 54, y: top - 10, width: 18, height: 12, fill: INK.reading});
   write('price1', left + 77, top, 'reading + drafting', {'font-weight': 600});
-  const parts = {chain: [nodes, 'draft', 'waits for none'], tree: [forwards, 'forward', 'waits to see each']};
+  const parts = {chain: [nodes, 'draft', 'waits for none'], tree: [forwards, 'look', 'waits to see each']};
   Object.entries(parts).forEach(([name, [count, what, how]], i) => {
     const cost = trails[name].find(each => each[0] === nodes)[1], y = top + 8 + 35 * i, each = (cost - reading) / count;
     const said = `${count} ${what}${count > 1 ? 's' : ''}`;
@@ -192,7 +192,7 @@ function price(add, write, {nodes, trails, reading, depth, row, forwards}, dear,
     add(`B-${name}`, 'rect', {x: from, y, width: scale * reading, height: 13, fill: INK.reading, stroke: '#FFFFFF', 'stroke-width': 0.5,
       cell: [Math.max(...row) + (nodes > 8 ? 3 : 2) + i, 0], class: 'lablib-cell',
       note: `A call with this ${name} costs ${cost.toFixed(2)} plain tokens: ${reading.toFixed(2)} to read ${nodes + 1} tokens, and `
-        + `${(cost - reading).toFixed(2)} for ${said}, ${how}${name === 'tree' && vain ? `; ${vain} of them found no word that is worth a place` : ''}.`});
+        + `${(cost - reading).toFixed(2)} for ${said}, ${how}${name === 'tree' && vain ? `; ${vain} of them in vain` : ''}.`});
     for (let k = 0; k < count; k++) add(`b-${name}${k}`, 'rect', {x: from + scale * (reading + k * each), y, width: scale * each, height: 13,
       fill: INK[name], stroke: '#FFFFFF', 'stroke-width': 0.8});
     write(`b-cost-${name}`, from + scale * cost + 5, y + 11, cost.toFixed(2), {fill: INK[name], 'font-weight': 700});
