@@ -12,6 +12,7 @@
 
 const INK = {...cloth.INK, p: '#BBBBBB', q: '#B84F00'};
 const OUTLINE = {fill: 'none', stroke: INK.q, 'stroke-width': 1.6};
+const REST = {fill: INK.refused, 'fill-opacity': 0.45};
 const LOOKS = [['kept', 'kept (stronger: p and q agree)'], ['refused', 'refused, corrected'], ['own', 'bonus']];
 const RULES = {match: '#0072B2', coupled: '#A0437A', rejection: '#333333', block: '#B84F00'};
 const TALL = 124;  // of a panel's axes
@@ -40,7 +41,7 @@ function dashboard(constants, data, room, chosen) {
   texts.forEach((text, number) => cloth.row(pens, number, text, {at: at[number], high, left, y: top + number * tall, lines, place, right}));
 
   const one = picked(data, texts, chosen), below = bottom + 44, step = TALL + 74, low = below + slim * step;
-  const token = slim ? Math.min(width - 10, 330) : narrow ? 268 : 296, third = slim ? left + 140 : left + token + 42 + 0.18 * width;
+  const token = slim ? Math.min(width - 10, 330) : narrow ? 274 : 302, third = slim ? left + 140 : left + token + 42 + 0.18 * width;
   a_token(pens, constants, data, [left, below, token], one);
   a_round(pens, constants, data, [slim ? left : left + token + 16, low, slim ? 122 : 0.18 * width]);
   temperatures(pens, constants, data, [third, low, right - third]);
@@ -82,25 +83,36 @@ function picked(data, texts, chosen) {
   return [0, shares.indexOf(Math.min(...shares)), cells];
 }
 
-// The likely words at one token: p as bars, q as outlines on them. Of the drafted word, q is parted as 08's columns are: what
-// the rule keeps of it, and the rest. Below, that column lies on its side, as wide as all others, and the coin falls on it.
+// The likely words at one token: p as bars, q as outlines on them. Of the drafted word, q is parted as 08's columns are: what the
+// rule keeps of it, and the rest. Below, that column lies on its side, stretched, and the coin falls on it.
 function a_token([add, write], {words}, data, [x, y, width], [row, column, cells]) {
   const {name, share, keep, coin, what, other} = cells[column], own = data.tokens[row][column], hot = data.temperature > 0;
   const before = data.tokens[row].slice(0, column).map(id => words[id].replace('␣', ' ')).join('').slice(-12);
   const judged = what === 'kept' || what === 'refused', draft = what === 'kept' ? own : other[0];
-  const from = x + 106, scale = width - 106 - 80, second = x + (hot ? 80 : 138), low = y + 109;
+  const from = x + 112, scale = width - 112 - 80, second = x + (hot ? 80 : 138), low = y + 109;
   write('token', x, y, `text ${row + 1}, token ${column + 1}: …${before} ▸ ${name}`, {'font-weight': 600});
   add('token-pk', 'rect', {x, y: y + 7, width: 12, height: 10, fill: INK.p});
   write('token-p', x + 17, y + 16, hot ? 'target p' : 'p before the choice');
   add('token-qk', 'rect', {x: second, y: y + 7, width: 12, height: 10, ...OUTLINE});
   write('token-q', second + 17, y + 16, 'drafter q', {fill: INK.q});
+  const corrected = other.length > 0 && hot && data.rule === 'rejection';  // then p is missing where it is more than q, and the word is drawn there
+  if (corrected) {
+    add('token-rk', 'rect', {x: x + 176, y: y + 7, width: 12, height: 10, ...REST});
+    write('token-r', x + 193, y + 16, 'p beyond q');
+  }
   const shown = likely(data.best[row][column], own, other, hot), [end, begin] = [own, draft].map(id => y + 33 + 20 * shown.findIndex(each => each[0] === id));
+  if (judged && hot && coin !== undefined) {
+    const at = shown.findIndex(([id]) => id === draft), foot = y + 41 + 20 * at;
+    add('coin-zoom', 'path', {d: `M${from} ${foot}V${low}M${from + scale * shown[at][2] / 100} ${foot}L${from + scale} ${low}`, stroke: INK.grid});
+  }
   shown.forEach(([id, p, q], i) => {
     const at = y + 27 + 20 * i, long = scale * q / 100, parted = judged && id === draft;
     const role = parted ? (id === own ? 'kept' : 'drafted') : id === own ? (what === 'own' ? 'bonus' : 'written') : '';
     write(`br${i}`, x, at + 10, role, {'font-weight': 700});
     write(`b${i}`, from - 5, at + 10, cut(words[id]), {'text-anchor': 'end', 'font-weight': role ? 700 : 400});
-    add(`bp${i}`, 'rect', {x: from, y: at, width: Math.max(1, scale * p / 100), height: 12, fill: INK.p});
+    const anew = corrected ? Math.max(0, p - q) : 0;
+    add(`bp${i}`, 'rect', {x: from, y: at, width: Math.max(1, scale * (p - anew) / 100), height: 12, fill: INK.p});
+    add(`ba${i}`, 'rect', {x: from + long, y: at, width: scale * anew / 100, height: 12, ...REST});
     add(`br${i}r`, 'rect', {x: from, y: at, width: parted && keep !== undefined ? long : 0, height: 12, fill: INK.refused});
     add(`bk${i}`, 'rect', {x: from, y: at, width: parted ? long * (keep ?? 0) / 100 : 0, height: 12, fill: INK.kept});
     add(`bq${i}`, 'rect', {x: from, y: at - 2, width: long, height: 16, ...OUTLINE});
@@ -117,7 +129,7 @@ function a_token([add, write], {words}, data, [x, y, width], [row, column, cells
     add('coin', 'path', {d: `M${from + scale * coin / 100} ${low + 14}v-14l-4 -5h8l-4 5`, stroke: '#111111', 'stroke-width': 1.8, fill: '#111111'});
     write('coin-keep', from + scale + 80, low + 11, `keeps ${keep} %`, {'text-anchor': 'end'});
   }
-  const [wrote, said] = [own, draft].map(id => words[id]?.replace(/^␣(?=.)/, ''));
+  const [wrote, said] = [own, draft].map(id => words[id] && cut(words[id].replace(/^␣(?=.)/, '')));
   const hair = (id, which) => shown.filter(each => each[which] >= shown.find(own => own[0] === id)?.[which]).length > 1 ? ', by a hair' : '';
   says(data, cells[column], wrote, said, [hair(own, 1), hair(draft, 2)])
     .forEach((line, i) => write(`coin-says${i}`, x, y + 141 + 15 * i, line));
@@ -145,7 +157,7 @@ function says({rule, temperature}, {what, keep, coin}, own, draft, hairs) {
   if (rule === 'match') return kept ? ['match keeps what the target draws, too:', 'the coin fell on its p: kept']
     : ['match keeps what the target draws, too:', `the coin fell beyond p: ${anew}written`];
   if (kept) return keep === 100 ? ['p covers all of its q:', 'kept, wherever the coin falls'] : ['the coin fell on what p covers of q:', 'kept'];
-  return ['the coin fell beyond what p covers of q:', `${anew}drawn anew`];
+  return ['the coin fell beyond what p covers of q:', `${anew}drawn from p beyond q`];
 }
 
 // How many drafts a whole round keeps.
