@@ -101,8 +101,7 @@ def opened(page, explorer, moves=True):
     def show(**values):
         data, caption = explorer.frame(**values)
         page.evaluate("([data, caption]) => draw(data, caption)", [data, caption])
-        if moves:
-            page.evaluate(STILL)
+        page.evaluate(STILL)  # what draws itself anew as it sees its size has done so, too
         return data
 
     return show
