@@ -3,11 +3,11 @@
 import itertools
 
 from lablib import models
-from lablib.course.lessons.lesson_08.dashboard import Dashboard
+from lablib.course.lessons.lesson_08.dashboard import PLAYED, Dashboard, _fate
 from lablib.course.replay.recording import DRAFT, DRAFTERS, GAMMA, HEAD, LOOKUP, stored_acceptance
 from lablib.course.replay.rounds import LONGEST, guesses_of_model, replay
-from lablib.course.replay.sampled import toss
-from lablib.inference.speculation import rules
+from lablib.course.replay.sampled import RULES, refused, toss
+from lablib.inference.speculation import NGram, rules
 from lablib.inference.speculation.draft_length import FixedLength
 from lablib.models.head import load_head
 
@@ -123,21 +123,68 @@ def test_a_lookup_is_certain_or_silent(board):
 
 
 def test_a_toss_goes_through_the_text_as_rounds_do(board):
-    for cell in itertools.product(("stories", "edits"), DRAFTERS, (1, 4, 8), (0.0, 1.5)):
-        task, drafter, gamma, hot = cell
-        data = seen(board, task, drafter, "block", gamma, hot)
-        coins = board._coins
+    every = ("stories", "edits"), DRAFTERS, ("block", *PLAYED), (1, 4, 8), (0.0, 1.5)
+    for task, drafter, rule, gamma, hot in itertools.product(*every):
+        data = seen(board, task, drafter, rule, gamma, hot)
+        texts, chances = board._chances(task, drafter)
+        first, k = board.recording.of(hot).start, RULES.index(rule)
         for row, (rounds, tokens) in enumerate(zip(data["rounds"], data["tokens"], strict=True)):
             written = sum(kept + 1 for _, kept in rounds)
             assert len(tokens) <= written <= len(tokens) + 1  # the end may be a kept draft
             start = 0
-            for (drafted, kept), chances in zip(rounds, data["chances"][row], strict=True):
+            assert len(data["judged"][row]) == (len(rounds) if rule in PLAYED else 0)
+            for (drafted, kept), fates in itertools.zip_longest(rounds, data["judged"][row]):
                 assert 0 <= kept <= drafted <= gamma
-                assert len(chances) == min(kept + 1, drafted)
-                for i, chance in enumerate(chances):
-                    below = 100 * coins[row, start + i] - chance
-                    assert (below < 0.51) if i < kept else (below > -0.51)
+                for i in range(min(kept + 1, drafted)):
+                    stays = board._coins[row, start + i] < chances[k][first + row, start, i]
+                    assert stays == (i < kept)
+                assert fates is None or len(fates) == min(kept + 1, drafted)
+                for i, (keep, coin, *other) in enumerate(filter(None, fates or ())):
+                    assert (coin <= keep) if i < kept else (coin >= keep)
+                    assert len(other) == (0 if i < kept else 3)
+                    assert other[:1] != tokens[start + i : start + i + 1]
                 start += kept + 1
+        assert texts.lengths[first] == len(data["tokens"][0])
+
+
+def test_a_lookup_goes_on_from_where_its_round_began(board):
+    data = seen(board, "sums", LOOKUP, "rejection", 8, 1.5)
+    later = 0
+    for (prompt, tokens), rounds, judged in zip(
+        board.recording.texts("sums", 1.5), data["rounds"], data["judged"], strict=False
+    ):
+        start = 0
+        for (drafted, kept), fates in zip(rounds, judged, strict=True):
+            if kept < drafted:
+                guess = NGram().begin(None, None, 1).lookup([*prompt, *tokens[:start]], drafted)
+                assert fates[-1][2] == guess[kept] != tokens[start + kept]
+                assert fates[-1][4] == 100
+                later += kept > 0
+            start += kept + 1
+    assert later > 0
+
+
+@pytest.mark.parametrize("rule", PLAYED)
+def test_one_coin_tells_what_was_drafted_and_how_it_was_judged(rule):
+    """Coins that lie close, all over [0, 1): each draft gets its share, and its coins are even."""
+    p, q = np.random.default_rng(4).dirichlet(np.ones(6), size=2)
+    token, many = int((p - q).argmax()), 20_000
+    chance = q[token] if rule == "match" else min(1, q[token] / p[token])
+    found = [_fate(rule, p, q, token, chance, (i + 0.5) / many) for i in range(many)]
+    assert sum(len(each) == 2 for each in found) / many == pytest.approx(chance, abs=2 / many)
+    weights = refused(rule, p, q, token)
+    for draft, share in enumerate((1 - chance) * weights / weights.sum()):
+        own = np.array([each[:2] for each in found if each[2:3] == [draft]])
+        assert len(own) / many == pytest.approx(share, abs=2 / many)
+        if len(own) > 100:
+            keep = p[draft] if rule == "match" else min(1, p[draft] / q[draft])
+            assert set(own[:, 0]) == {int(100 * keep + 1e-9)}
+            assert own[:, 1].mean() == pytest.approx(50 + 50 * keep, abs=1)
+
+
+def test_what_can_not_have_been_refused_is_not_named():
+    p = np.array([0.5, 0.5])
+    assert _fate("rejection", p, p, 0, 0.5, 0.75) == []
 
 
 def test_tosses_come_to_what_is_expected(board):

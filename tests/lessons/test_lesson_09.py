@@ -94,7 +94,7 @@ def test_best_length_is_the_theory() -> None:
     assert read(widget.draw(widget.compute(0.9, 0.0, 0.0)))
     assert "the best γ is 12 or more" in widget.set(alpha=1.0, drafting=0.0, reading=0.1)
     drawn = widget.draw(widget.compute(1.0, 0.0, 0.1))
-    assert drawn["panels"][0]["title"] == "speed-up (dotted: ×1); the best γ is 12 or more"
+    assert drawn["panels"][0]["title"] == "speed-up (dotted: ×1); best γ: 12+"
 
 
 def test_adapting_follows_the_text(guesses) -> None:

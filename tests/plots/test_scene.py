@@ -101,8 +101,7 @@ def opened(page, explorer, moves=True):
     def show(**values):
         data, caption = explorer.frame(**values)
         page.evaluate("([data, caption]) => draw(data, caption)", [data, caption])
-        if moves:
-            page.evaluate(STILL)
+        page.evaluate(STILL)  # what draws itself anew as it sees its size has done so, too
         return data
 
     return show
@@ -386,7 +385,7 @@ ENDS = (
 )
 
 
-@pytest.mark.parametrize("width", [1000, 700, 390])
+@pytest.mark.parametrize("width", [1000, 700, 580, 390])
 def test_the_dashboard_stands_still_and_everything_has_room(page, board, width):
     show, sizes = opened(page, board), set()
     with narrowed(page, width):
@@ -538,8 +537,10 @@ def test_the_dashboard_tells_what_the_coin_did(page, board):
     assert "refused, and the target wrote its own" in said
     drawn = page.locator("svg").text_content()
     assert "refused" in drawn
-    chance, coin = (float(said.split(words)[1][:4]) for words in ("kept one is ", "fell on "))
-    assert coin >= chance - 0.01
+    chance, coin = (float(said.split(words)[1][:4]) for words in ("keeps with ", "fell on "))
+    assert coin >= chance
+    draft = said.split(" was “")[1].split("”")[0]
+    assert f"{draft} refused" in drawn
     stage = page.locator(".lablib-scene")
     stage.press("ArrowDown")
     assert page.locator(".lablib-chosen").count() == 1
@@ -547,41 +548,62 @@ def test_the_dashboard_tells_what_the_coin_did(page, board):
     assert f"text {row + 1}, token " in page.locator("svg").text_content()
 
 
-# Of p's bar of the chosen token: its width, and of that the kept part and where the coin lies.
+# Of a drafted word's column, on its side: the kept part of its length, and where its coin lies.
 PARTED = """() => {
-  const wide = fill => [...document.querySelectorAll(`svg rect[height='12'][fill='${fill}']`)]
-    .filter(e => !e.classList.contains('lablib-cell') && Number(e.getAttribute('width')))
-    .map(e => e.getBoundingClientRect());
-  const [whole] = wide('#E69F00'), [kept] = wide('#0072B2');
-  const coin = document.querySelector("svg path[d*='v-16l']")?.getBoundingClientRect();
-  return whole && [whole.width, (kept?.width ?? 0) / whole.width,
-    coin ? ((coin.left + coin.right) / 2 - whole.left) / whole.width : null];
+  const box = look => document.querySelector(`svg ${look}`)?.getBoundingClientRect();
+  const whole = box("rect[height='14'][fill='#E69F00']");
+  const kept = box("rect[height='14'][fill='#0072B2']"), coin = box("path[d*='v-14l']");
+  const fell = coin && (coin.left + coin.right) / 2 - whole.left;
+  return whole && [kept.width / whole.width, fell / whole.width];
 }"""
 
 
 @pytest.mark.parametrize("rule", ["rejection", "match"])
-def test_the_coin_lies_on_the_part_of_p_that_it_decides(page, board, rule):
+def test_the_coin_lies_on_the_column_of_what_was_drafted(page, board, rule):
     show = opened(page, board, moves=False)
     show(task="stories", rule=rule, temperature=1.5)
-    seen = {"kept draft": 0, "correction": 0, "own": 0}
+    seen = {"refused": 0, "bonus": 0, "kept": 0}
     for cell in page.locator(".lablib-cell").all()[:50]:
         cell.click()
         said = page.locator(".lablib-told").inner_text()
-        drawn, parted = page.locator("svg").text_content(), page.evaluate(PARTED)
-        fate = next(name for name in seen if name in drawn)
+        drawn, parted = page.locator("svg text").all_text_contents(), page.evaluate(PARTED)
+        fate = next(name for name in seen if name in said)
         seen[fate] += 1
-        if fate == "own":
+        if fate == "bonus":
             assert parted is None
             continue
-        chance, coin = (float(said.split(words)[1][:4]) for words in ("kept one is ", "fell on "))
-        assert f"{chance:.0%}".replace("%", " %") in drawn
-        assert parted[1:] == pytest.approx([chance, coin], abs=0.01)
-        assert ("q covers" in drawn) == (rule == "rejection")
-        assert (coin < chance) == (fate == "kept draft") or abs(coin - chance) < 0.011
+        chance, coin = (float(said.split(words)[1][:4]) for words in ("keeps with ", "fell on "))
+        assert parted == pytest.approx([chance, coin], abs=0.001)
+        assert f"keeps {chance:.0%}".replace("%", " %") in drawn
+        assert (coin <= chance) if fate == "kept" else (coin >= chance)
+        assert ("drafted" in drawn) == ("written" in drawn) == (fate == "refused")
     assert min(seen.values()) > 0
     show(task="stories", rule=rule, temperature=0.0)
-    assert page.evaluate(PARTED)[2] is None  # greed needs no coin
+    assert page.evaluate(PARTED) is None  # greed needs no coin
     assert "no coin" in page.locator("svg").text_content()
+
+
+def test_where_greed_refuses_both_bests_are_named(page, board):
+    show = opened(page, board, moves=False)
+    data = show(task="sums", drafter="draft model", rule="rejection", temperature=0.0)
+    page.locator(".lablib-cell").first.click()
+    ((_, _, draft, *_),) = data["judged"][0][0]
+    words, own = board.constants["words"], data["tokens"][0][0]
+    drawn = page.locator("svg").text_content()
+    assert draft != own
+    assert f"no coin: the drafter's best is {words[draft]}, by a hair" in drawn  # 27 % have both
+    assert f"refused: the target's best is {words[own]}" in drawn
+
+
+@pytest.mark.parametrize("task", ["sums", "stories"])
+def test_drafts_in_vain_are_the_same_at_every_width(page, board, task):
+    show, told = opened(page, board, moves=False), set()
+    for width in (1400, 700, 390):
+        with narrowed(page, width):
+            data = show(task=task, temperature=1.5, draft_tokens=8, rule="match")
+            told.add(page.locator("svg").text_content().split("unjudged: ")[1].split(" ")[0])
+    vain = sum(max(0, some - kept - 1) for rounds in data["rounds"] for some, kept in rounds)
+    assert {int(re.match("[0-9]+", each)[0]) for each in told} == {vain}
 
 
 def test_a_column_of_a_carpet_holds_its_longest_word_where_there_is_room(page):

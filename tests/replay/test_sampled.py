@@ -4,7 +4,16 @@ from itertools import product
 
 from lablib.course.lessons.lesson_08.widgets import exactly
 from lablib.course.replay.rounds import LONGEST, Guesses, guesses_of_flags, replay
-from lablib.course.replay.sampled import RULES, Texts, expect, looked_up, room, spread
+from lablib.course.replay.sampled import (
+    RULES,
+    Texts,
+    expect,
+    keeps,
+    looked_up,
+    refused,
+    room,
+    spread,
+)
 from lablib.course.theory.closed_forms import acceptance_coupled
 from lablib.inference.speculation import rules
 from lablib.inference.speculation.draft_length import FixedLength
@@ -143,3 +152,20 @@ def test_bad_arguments_are_refused():
         expect(seen.chances("match"), seen.offered, seen.lengths, 9)
     with pytest.raises(ValueError, match="chances must be"):
         expect(seen.q[:, :1], seen.offered, seen.lengths, 2)
+
+
+@pytest.mark.parametrize("rule", ["match", "rejection"])
+@pytest.mark.parametrize("seed", [0, 1])
+def test_a_refused_draft_is_as_likely_as_all_that_can_happen_says(rule, seed):
+    p, q = np.random.default_rng(seed).dirichlet(np.ones(5), size=2)
+    came = np.zeros((5, 5))  # [draft, what came in its place]
+    for draft in range(5):
+        kept, following = exactly(rules.RULE[rule], [p, p], [q], [draft])
+        assert kept[1] == pytest.approx(keeps(rule, p, q)[draft], abs=1e-6)
+        came[draft] = q[draft] * kept[0] * following[0]
+    for token in np.flatnonzero(came.sum(axis=0) > 1e-6):
+        told = refused(rule, p, q, token)
+        assert np.allclose(told / told.sum(), came[:, token] / came[:, token].sum(), atol=1e-5)
+    other = "match" if rule == "rejection" else "rejection"
+    wrong = refused(other, p, q, token)
+    assert np.abs(wrong / wrong.sum() - came[:, token] / came[:, token].sum()).max() > 0.01

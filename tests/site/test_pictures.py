@@ -12,7 +12,7 @@ from lablib.course.lessons.lesson_01.widgets import Draw, NextToken, softmax
 from lablib.course.lessons.lesson_03.widgets import BeforeAfter
 from lablib.course.lessons.lesson_06.widgets import VoteBars
 from lablib.course.lessons.lesson_07.widgets import Acceptance, GreedyText, greedy_text
-from lablib.course.lessons.lesson_08.dashboard import Dashboard, shipped_dashboard
+from lablib.course.lessons.lesson_08.dashboard import PLAYED, Dashboard, _fate, shipped_dashboard
 from lablib.course.plots.pictures import visible
 from lablib.course.replay.curves import Sampled
 from lablib.course.replay.recording import DRAFT, GAMMA, Recording
@@ -304,6 +304,9 @@ def tosses(board, task):
             }
             if row < board.ROWS:
                 told |= {name: compared[name][row] for name in ("overlaps", "best")}
+                told["judged"] = {
+                    rule: fates(board, task, temperature, rule, row) for rule in PLAYED
+                }
             texts.append({"tokens": tokens, **told})
         counts = {rule: recording.counted(task, temperature, rule, DRAFT) for rule in RULES}
         kept = {rule: [each["accepted"], each["reached"]] for rule, each in counts.items()}
@@ -311,6 +314,15 @@ def tosses(board, task):
     return {"at": at, "rules": RULES, "engine": GAMMA, "coins": board._coins.tolist()} | {
         "grid": recording.temperatures.tolist()
     }
+
+
+def fates(board, task, temperature, rule, row):
+    """Return what the coins of a text make of a draft at each of its places."""
+    texts, first = board.recording.along(task, DRAFT), board.recording.of(temperature).start
+    p, q = board.both(task, DRAFT, temperature)[row]
+    chances, coins = texts.chances(rule)[first + row, :, 0], board._coins[row]
+    tokens = board.recording.texts(task, temperature)[row][1]
+    return [_fate(rule, p[i], q[i], x, chances[i], coins[i]) for i, x in enumerate(tokens)]
 
 
 @pytest.mark.parametrize("task", TASKS)
@@ -355,12 +367,11 @@ def test_a_readers_dashboard_is_pythons(board, models):
     about = {"constants": wanted.constants, "stops": {}, "seed": seed}
     settings = grid(task=["sums"], rule=RULES, draft_tokens=[1, 4, 8], temperature=temperatures)
     constants, found = asked("dashboard", [prompt], about, settings)
-    assert constants["coins"] == np.floor(100 * wanted._coins).astype(int).tolist()
     assert constants["longest"] == wanted.constants["longest"]
     ties = 0
     for values, (data, caption) in zip(settings, found, strict=True):
         right, said = json.loads(json.dumps(wanted.frame(**{**values, "task": "your text"})))
-        for name in ("overlaps", "chances", "best"):  # in whole percent
+        for name in ("overlaps", "judged", "best"):  # in whole percent
             ties += near_ties(right.pop(name), data.pop(name))
         assert_alike([right, said], [data, caption], NEAR)
     print(f"{ties} shares in whole percent differ by one, in {len(settings)} frames")

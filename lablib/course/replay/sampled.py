@@ -9,6 +9,11 @@ and keeping x, over p(x):
     rejection  min(1, q(x) / p(x))   of min(p, q), all that rejection keeps (2211.17192)
     block      min(1, q(x) / (w p(x))), w the cover of the drafts before it (2403.10444)
 
+And a refused draft y, where x came in its place, has been
+
+    match      y other than x, by q(y)         drawn twice, and unequal
+    rejection  by max(q(y) - p(y), 0)          whatever x is
+
 Given the text these coins are independent, as after any kept drafts the target goes on as it would
 alone. Where rounds begin is then a chain over the places of the text, and everything that is
 counted in rounds has an exact expectation. No model runs again, and nothing is drawn.
@@ -67,6 +72,28 @@ class Texts:
             kept[..., d] = np.minimum(self.q[..., d] / likely, 1)
             cover = np.minimum(likely / np.maximum(self.q[..., d], 1e-30), 1)
         return kept
+
+
+def keeps(rule: str, p: np.ndarray, q: np.ndarray) -> np.ndarray:
+    """Return the chance that ``match`` or ``rejection`` keeps a draft with this p and q."""
+    return p if rule == "match" else np.minimum(p / np.maximum(q, 1e-30), 1)
+
+
+def refused(rule: str, p: np.ndarray, q: np.ndarray, token: int) -> np.ndarray:
+    """Return how likely each draft ``(V,)`` was the one that ``match`` or ``rejection`` refused.
+
+    Args:
+        rule: one of the two.
+        p: the target's distribution ``(V,)``.
+        q: the drafter's ``(V,)``.
+        token: what came in the draft's place.
+
+    Returns:
+        Weights, whose sum may be anything; all 0 if no draft can have been refused.
+    """
+    if rule == "match":
+        return np.where(np.arange(len(q)) == token, 0, q)
+    return np.maximum(q - p, 0)
 
 
 def spread(values: np.ndarray) -> np.ndarray:

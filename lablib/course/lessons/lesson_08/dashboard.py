@@ -5,7 +5,7 @@ The texts are there already, and what the drafters gave their tokens; so a contr
 """
 
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, lru_cache
 from itertools import product
 from typing import Any, ClassVar
 
@@ -23,13 +23,15 @@ from lablib.course.replay.recording import (
     stored_acceptance,
 )
 from lablib.course.replay.rounds import LONGEST
-from lablib.course.replay.sampled import RULES, Expected, Texts, expect, toss
+from lablib.course.replay.sampled import RULES, Expected, Texts, expect, keeps, refused, toss
 from lablib.course.theory.estimators import wilson_interval
 from lablib.inference.speculation import NGram
 from lablib.models.head import DraftHead, load_head
 
 import mlx.core as mx
 import numpy as np
+
+PLAYED = ("match", "rejection")  # rules that judge each draft by a coin of its own
 
 
 class Dashboard(SceneExplorer):
@@ -66,7 +68,7 @@ class Dashboard(SceneExplorer):
         self._models, self._rules = (target, draft, head), tuple(rules)
         self.expected, self.models = cache(self._expected), cache(self._compared)
         self._target, self._chances = cache(self._read), cache(self._judged)
-        self._whole = cache(self._of_all_texts)
+        self._whole, self._drawn = cache(self._of_all_texts), lru_cache(16)(self.both)
         self._coins = np.random.default_rng(0).random((self.ROWS, MAX_TOKENS))
         grid = recording.temperatures.tolist()
         begin = {"task": recording.tasks[0], "drafter": DRAFT, "rule": "rejection"}
@@ -76,7 +78,7 @@ class Dashboard(SceneExplorer):
         every = {task: [self._some(task, hot) for hot in grid] for task in recording.tasks}
         self.constants = {
             "words": [visible(word) for word in self.words],
-            "coins": np.floor(100 * self._coins).astype(int).tolist(),
+            "rows": self.ROWS,
             "grid": grid,
             "rules": list(rules),
             "engine": GAMMA,
@@ -106,8 +108,8 @@ class Dashboard(SceneExplorer):
         The words are the text's own, the target's best two and the drafter's best. At temperature
         0 p and q are what the models say before the choice, at temperature 1.
         """
-        said = self.both(task, drafter, temperature or 1.0, self._on_grid(temperature))
-        drawn = said if temperature else self.both(task, drafter, temperature)
+        drawn = self._drawn(task, drafter, temperature)
+        said = drawn if temperature else self.both(task, drafter, 1.0, temperature)
         best = [
             _likely(tokens, p, q)
             for (_, tokens), (p, q) in zip(self._some(task, temperature), said, strict=True)
@@ -134,27 +136,32 @@ class Dashboard(SceneExplorer):
     def rounds(
         self, task: str, drafter: str, rule: str, draft_tokens: int, temperature: float
     ) -> dict[str, Any]:
-        """Return the rounds of one toss, and what rounds come to on average."""
+        """Return the rounds of one toss, what they drafted, and what rounds come to on average."""
         texts, chances = self._chances(task, drafter)
         first, k = self.recording.of(temperature).start, RULES.index(rule)
         here = self.expected(task, drafter, draft_tokens)[self.recording.at(temperature)][k]
-        tossed, shown = [], []
-        for row in range(self.ROWS):
+        drawn, written = self._drawn(task, drafter, temperature), self._some(task, temperature)
+        tossed, judged = [], []
+        for row, ((prompt, tokens), (p, q)) in enumerate(zip(written, drawn, strict=True)):
             which, length = first + row, int(texts.lengths[first + row])
             offered, coins = texts.offered[which, :length], self._coins[row]
             found = toss(chances[k][which], offered, coins, draft_tokens)
-            starts = np.cumsum([0, *(kept + 1 for _, kept in found)])
-            percent = _percent(chances[k][which])
-            judged = [
-                percent[start][: min(kept + 1, drafted)]
-                for start, (drafted, kept) in zip(starts, found, strict=False)
-            ]
             tossed.append(found)
-            shown.append(judged)
+            judged.append([])
+            lookup, start = NGram().begin(None, None, 1).lookup, 0
+            for drafted, kept in found if rule in PLAYED else ():
+                said, likely = q[start : start + drafted], chances[k][which, start]
+                if drafter == LOOKUP:  # it goes on from where the round began
+                    guess = lookup([*prompt, *tokens[:start]], drafted)
+                    said = np.equal.outer(guess, np.arange(q.shape[-1])).astype(float)
+                end = start + min(kept + 1, drafted)
+                some = p[start:end], said, tokens[start:end], likely, coins[start:]
+                judged[-1].append([_fate(rule, *each) for each in zip(*some, strict=False)])
+                start += kept + 1
         kept, counts = here.alpha, self.recording.counted(task, temperature, rule, drafter)
         return {
             "rounds": tossed,
-            "chances": shown,
+            "judged": judged,
             "means": [
                 round(here.of(slice(row, row + 1)).tokens_per_round, 3) for row in range(self.ROWS)
             ],
@@ -284,6 +291,29 @@ def _likely(tokens: list[int], p: np.ndarray, q: np.ndarray) -> list[list[tuple[
         words = sorted({*zip(*place, strict=True)}, key=lambda word: (-word[1], -word[2], word[0]))
         found.append([(i, round(100 * p_i), round(100 * q_i)) for i, p_i, q_i in words])
     return found
+
+
+def _fate(
+    rule: str, p: np.ndarray, q: np.ndarray, token: int, chance: float, coin: float
+) -> list[int]:
+    """Return how likely the rule keeps what was drafted at a place, and where its coin fell.
+
+    Both in percent. One coin tells all: below ``chance`` the text's own token was drafted, and
+    kept; else another one, whose id, p and q in percent are returned, too. Nothing at all is
+    returned if by these p and q, a head's first in a round, none can have been refused.
+    """
+    kept, draft = coin < chance, token
+    fell = coin / chance if kept else (coin - chance) / (1 - chance)  # as uniform as the coin
+    if not kept:
+        ends = np.cumsum([0, *refused(rule, p, q, token)])
+        if not ends[-1]:
+            return []
+        draft = int(np.searchsorted(ends, fell * ends[-1], side="right")) - 1
+        fell = (fell * ends[-1] - ends[draft]) / (ends[draft + 1] - ends[draft])
+    keep = keeps(rule, p[draft], q[draft])
+    told = [keep, keep * fell if kept else keep + (1 - keep) * fell]
+    told = [int(100 * share + 1e-9) for share in told]  # only what is sure has 100
+    return told if kept else [*told, draft, *_percent([p[draft], q[draft]])]
 
 
 def _percent(values: Any) -> list[int]:

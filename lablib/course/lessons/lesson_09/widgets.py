@@ -181,8 +181,7 @@ class BestLength(ChartExplorer):
         left += [*curves(gammas, {"speed-up": data["speedup"]}, [2]), {"key": "best", **ring}]
         x = axis(-0.5, FURTHEST + 0.5, "draft tokens γ", range(0, FURTHEST + 1, 2))
         y = axis(1 / 32, 16, "", (0.125, 0.5, 1, 2, 8), log=True)
-        more = " or more" * (best == FURTHEST)
-        title = f"speed-up (dotted: ×1); the best γ is {best}{more}"
+        title = f"speed-up (dotted: ×1); best γ: {best}{'+' * (best == FURTHEST)}"
         views = [panel(title, x, y, high=240)]
         price, alpha = (axis(0, 1, name, (0, 0.5, 1)) for name in ("price of a draft", ""))
         title = "best γ for each α (upward) and price; orange: here"

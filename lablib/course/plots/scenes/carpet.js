@@ -46,7 +46,7 @@ function carpet(constants, data, room) {
   said.forEach(([words, up]) => write(words, side + (up < 0 ? 5 : 16), shares - up, words, {fill: INK.faint, 'font-size': 11}));
 
   const bottom = top + rows * tall, drawn = texts.map((text, row) => woven(text, data, row, shown));
-  cloth.lines(pens, {left, place, most, top, bottom, mean, right, end: side, more: longest - shown, vain: cloth.waste(drawn)});
+  cloth.lines(pens, {left, place, most, top, bottom, mean, right, end: side, more: longest - shown, vain: drawn.reduce((sum, text) => sum + text.vain, 0)});
   drawn.forEach((text, row) => cloth.row(pens, row, text, {at, high, left, y: top + row * tall, lines, place, right}));
 
   const below = bottom + 43, third = width / 3, step = 132;
@@ -83,8 +83,8 @@ function woven(text, {rounds: all, gamma}, row, shown) {
     note: told(text, row, column, ...state[column], gamma)}));
   const tokens = whole.reduce((sum, [, kept]) => sum + kept + 1, 0), mean = whole.length ? tokens / whole.length : 0;
   const note = `Text ${row + 1}: ${tokens} tokens in ${whole.length} whole rounds, ${mean.toFixed(2)} a round.`;
-  return {cells: cells.slice(0, shown), mean, note,
-    rounds: whole.map(([start, kept]) => [start, kept + 1, Math.max(0, gamma - kept - 1)]).filter(each => each[0] < shown)};
+  const rounds = whole.map(([start, kept]) => [start, kept + 1, Math.max(0, gamma - kept - 1)]);
+  return {cells: cells.slice(0, shown), mean, note, vain: cloth.waste(rounds), rounds: rounds.filter(each => each[0] < shown)};
 }
 
 function told(text, row, column, what, number, place, gamma) {

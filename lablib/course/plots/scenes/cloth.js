@@ -85,9 +85,8 @@ function row([add, write], number, {cells, rounds, mean, note}, {at, high, left,
   write(`m${number}`, right, middle + 4, mean ? mean.toFixed(1) : '–', {'text-anchor': 'end'});
 }
 
-// Return how many ticks rows of these texts have: where a round's end has no room it has none.
-const waste = texts => texts.reduce((sum, {cells, rounds}) =>
-  sum + rounds.reduce((own, [start, tokens, vain]) => own + (start + tokens <= cells.length ? vain : 0), 0), 0);
+// Return how many drafts these rounds made in vain, those for whose tick there is no room, too.
+const waste = rounds => rounds.reduce((sum, [, , vain]) => sum + vain, 0);
 
 // Return the look of so many ticks, as far apart as there is room for.
 function ticks(count, x, y, room) {

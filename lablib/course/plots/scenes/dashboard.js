@@ -1,19 +1,21 @@
 // The acceptance dashboard: a carpet of one toss; below it a token, a round, and every temperature.
 //
-// constants: {words, coins: [[percent]], grid, rules, engine, most, longest: {task: tokens}}: the text of each
-//   id; a coin for each place of each text; temperatures; names; γ of the engine's counts; the largest γ.
+// constants: {words, rows, grid, rules, engine, most, longest: {task: tokens}}: the text of each
+//   id; how many texts are shown; temperatures; names; γ of the engine's counts; the largest γ.
 // data: {task, drafter, rule, draft_tokens, temperature,
 //   tokens: [[id]], overlaps: [[percent]], best: [[[[id, p, q]]]] in percent, a list for each token,
-//   rounds: [[[drafted, kept]]], chances: [[[percent]]] of each round's judged drafts, means: of each text,
+//   rounds: [[[drafted, kept]]], judged: [[[[keep, coin, id, p, q]]]]: of each round's judged drafts in percent how
+//   likely the rule keeps it and where its coin fell, and, of a refused one, what it was (nothing of rules that throw no coin); means: of each text,
 //   shares, coins: of rounds that keep 0 ... γ drafts, tokens_per_round, alpha,
 //   lines: {rule: [α]}, points: {rule: [[α, low, high]]}: one for each temperature, of a rule that was counted,
 //   others: {drafter: [α]} of rejection}
 
 const INK = {...cloth.INK, p: '#BBBBBB', q: '#B84F00'};
 const OUTLINE = {fill: 'none', stroke: INK.q, 'stroke-width': 1.6};
+const REST = {fill: INK.refused, 'fill-opacity': 0.45};
 const LOOKS = [['kept', 'kept (stronger: p and q agree)'], ['refused', 'refused, corrected'], ['own', 'bonus']];
 const RULES = {match: '#0072B2', coupled: '#A0437A', rejection: '#333333', block: '#B84F00'};
-const TALL = 112;  // of a panel's axes
+const TALL = 124;  // of a panel's axes
 
 function dashboard(constants, data, room, chosen) {
   const width = Math.max(250, Math.min(room, 850)), narrow = room < 830, slim = room < 560;
@@ -33,41 +35,42 @@ function dashboard(constants, data, room, chosen) {
     {'font-size': slim ? 12 : 15, 'font-weight': 600});
   const none = texts.some(({cells}) => cells.some(({what}) => what === 'none'));
   const top = cloth.legend(pens, [...LOOKS, ['none', 'nothing drafted', none]], left, 33, width) + 6, bottom = top + rows * tall;
-  const more = Math.max(...names.map((words, number) => words.length - at[number].length)), vain = cloth.waste(texts);
+  const more = Math.max(...names.map((words, number) => words.length - at[number].length)), vain = texts.reduce((sum, text) => sum + text.vain, 0);
   cloth.lines(pens, {left, place, most: constants.most, top, bottom, mean, right, end: left + across, more, vain,
     what: 'expected tokens a round'});
   texts.forEach((text, number) => cloth.row(pens, number, text, {at: at[number], high, left, y: top + number * tall, lines, place, right}));
 
-  const one = picked(data, texts, chosen), below = bottom + 44, step = TALL + 62, low = below + slim * step;
-  const third = slim ? left + 140 : left + 290 + 0.18 * width;
-  a_token(pens, constants, data, [left, below, slim ? Math.min(width - 10, 330) : 248], one);
-  a_round(pens, constants, data, [slim ? left : left + 264, low, slim ? 122 : 0.18 * width]);
-  temperatures(pens, constants, data, [third, low, right - third], slim);
+  const one = picked(data, texts, chosen), below = bottom + 44, step = TALL + 74, low = below + slim * step;
+  const token = slim ? Math.min(width - 10, 330) : narrow ? 274 : 302, third = slim ? left + 140 : left + token + 42 + 0.18 * width;
+  a_token(pens, constants, data, [left, below, token], one);
+  a_round(pens, constants, data, [slim ? left : left + token + 16, low, slim ? 122 : 0.18 * width]);
+  temperatures(pens, constants, data, [third, low, right - third]);
   return {width, height: low + step + (slim ? 15 : 0), shapes, told: one.slice(0, 2)};
 }
 
 // Return what became of a text's tokens in this toss, and its rounds; no more tokens than there is room for.
-function woven({words, coins}, data, number, most) {
+function woven({words}, data, number, most) {
   const ids = data.tokens[number], cells = [], rounds = [];
   let start = 0;
   data.rounds[number].forEach(([drafted, kept], round) => {
     rounds.push([start, kept + 1, Math.max(0, drafted - kept - 1)]);
     for (let i = 0; i <= kept && start + i < ids.length; i++) {
       const place = start + i, what = i < kept ? 'kept' : kept < drafted ? 'refused' : drafted ? 'own' : 'none';
-      const share = data.overlaps[number][place] / 100, chance = data.chances[number][round][i];
+      const share = data.overlaps[number][place] / 100, [keep, coin, ...other] = data.judged[number][round]?.[i] || [];
       const where = `Text ${number + 1}, token ${place + 1}, “${words[ids[place]]}”`;
       const behind = drafted - kept > 1 ? `; ${drafted - kept - 1} behind it in vain` : '';
+      const draft = `draft ${i + 1} of round ${round + 1}` + (other.length ? ` was “${words[other[0]]}”` : '');
+      const fell = coin === undefined || !data.temperature ? ''
+        : `, which ${data.rule} keeps with ${share_of(keep)}, and the coin fell on ${share_of(coin)}`;
       const fate = !drafted ? `nothing was drafted here, the target's own` : i === drafted ? `the bonus, the target's own`
-        : `at draft ${i + 1} of round ${round + 1}; the chance that it came as a kept one is ${share_of(chance)}, and the coin fell on `
-          + `${share_of(coins[number][place])}: ${what === 'kept' ? 'kept' : `a draft was refused, and the target wrote its own${behind}`}`;
-      cells.push({what, share, name: words[ids[place]], chance, coin: coins[number][place],
-        note: `${where}: ${fate}. Σ min(p, q) = ${share.toFixed(2)}.`});
+        : `${draft}${fell}: ${what === 'kept' ? 'kept' : `refused, and the target wrote its own${behind}`}`;
+      cells.push({what, share, name: words[ids[place]], keep, coin, other, note: `${where}: ${fate}. Σ min(p, q) = ${share.toFixed(2)}.`});
     }
     start += kept + 1;
   });
   const mean = data.means[number];
   const note = `Text ${number + 1}: its whole rounds write ${mean.toFixed(2)} tokens on average over all tosses.`;
-  return {cells: cells.slice(0, most), rounds: rounds.filter(each => each[0] < most), mean, note};
+  return {cells: cells.slice(0, most), rounds: rounds.filter(each => each[0] < most), vain: cloth.waste(rounds), mean, note};
 }
 
 const share_of = percent => (percent / 100).toFixed(2);
@@ -80,37 +83,81 @@ function picked(data, texts, chosen) {
   return [0, shares.indexOf(Math.min(...shares)), cells];
 }
 
-// The likely words at one token: p as bars, q as outlines on them. Of the token that came, p's bar is parted as 08's columns
-// are: what the rule gives to kept drafts (of rejection, what q covers), and the rest. The coin fell on one of the two.
+// The likely words at one token: p as bars, q as outlines on them. Of the drafted word, q is parted as 08's columns are: what the
+// rule keeps of it, and the rest. Below, that column lies on its side, stretched, and the coin falls on it.
 function a_token([add, write], {words}, data, [x, y, width], [row, column, cells]) {
-  const {name, share, chance, coin, what} = cells[column], from = x + 64, scale = width - 64 - 76;
+  const {name, share, keep, coin, what, other} = cells[column], own = data.tokens[row][column], hot = data.temperature > 0;
   const before = data.tokens[row].slice(0, column).map(id => words[id].replace('␣', ' ')).join('').slice(-12);
-  const judged = what === 'kept' || what === 'refused', hot = data.temperature > 0, second = x + (hot ? 80 : 138);
+  const judged = what === 'kept' || what === 'refused', draft = what === 'kept' ? own : other[0];
+  const from = x + 112, scale = width - 112 - 80, second = x + (hot ? 80 : 138), low = y + 109;
   write('token', x, y, `text ${row + 1}, token ${column + 1}: …${before} ▸ ${name}`, {'font-weight': 600});
   add('token-pk', 'rect', {x, y: y + 7, width: 12, height: 10, fill: INK.p});
   write('token-p', x + 17, y + 16, hot ? 'target p' : 'p before the choice');
   add('token-qk', 'rect', {x: second, y: y + 7, width: 12, height: 10, ...OUTLINE});
   write('token-q', second + 17, y + 16, 'drafter q', {fill: INK.q});
-  if (judged && hot) write('token-c', second + 86, y + 16, '▾ coin');  // greed needs none
-  data.best[row][column].slice(0, 4).forEach(([id, p, q], i) => {
-    const at = y + 27 + 20 * i, mine = id === data.tokens[row][column], parted = mine && judged, long = Math.max(1, scale * p / 100);
-    write(`b${i}`, from - 5, at + 10, (mine ? '▸ ' : '') + words[id].slice(0, mine ? 6 : 8),
-      {'text-anchor': 'end', 'font-weight': mine ? 700 : 400});
-    add(`bp${i}`, 'rect', {x: from, y: at, width: long, height: 12, fill: parted ? INK.refused : INK.p});
-    add(`bk${i}`, 'rect', {x: from, y: at, width: parted ? long * chance / 100 : 0, height: 12, fill: INK.kept});
-    add(`bq${i}`, 'rect', {x: from, y: at - 2, width: scale * q / 100, height: 16, ...OUTLINE});
-    if (parted && hot) add('coin', 'path', {d: `M${from + long * coin / 100} ${at + 14}v-16l-4 -5h8l-4 5`, stroke: '#111111', 'stroke-width': 1.8, fill: '#111111'});
-    const end = from + scale * Math.max(p, q) / 100 + 6;
-    write(`bp${i}t`, end, at + 10, `${p} %`);
-    write(`bq${i}t`, end + 38, at + 10, `${q} %`, {fill: INK.q});
+  const corrected = other.length > 0 && hot && data.rule === 'rejection';  // then p is missing where it is more than q, and the word is drawn there
+  if (corrected) {
+    add('token-rk', 'rect', {x: x + 176, y: y + 7, width: 12, height: 10, ...REST});
+    write('token-r', x + 193, y + 16, 'p beyond q');
+  }
+  const shown = likely(data.best[row][column], own, other, hot), [end, begin] = [own, draft].map(id => y + 33 + 20 * shown.findIndex(each => each[0] === id));
+  if (judged && hot && coin !== undefined) {
+    const at = shown.findIndex(([id]) => id === draft), foot = y + 41 + 20 * at;
+    add('coin-zoom', 'path', {d: `M${from} ${foot}V${low}M${from + scale * shown[at][2] / 100} ${foot}L${from + scale} ${low}`, stroke: INK.grid});
+  }
+  shown.forEach(([id, p, q], i) => {
+    const at = y + 27 + 20 * i, long = scale * q / 100, parted = judged && id === draft;
+    const role = parted ? (id === own ? 'kept' : 'drafted') : id === own ? (what === 'own' ? 'bonus' : 'written') : '';
+    write(`br${i}`, x, at + 10, role, {'font-weight': 700});
+    write(`b${i}`, from - 5, at + 10, cut(words[id]), {'text-anchor': 'end', 'font-weight': role ? 700 : 400});
+    const anew = corrected ? Math.max(0, p - q) : 0;
+    add(`bp${i}`, 'rect', {x: from, y: at, width: Math.max(1, scale * (p - anew) / 100), height: 12, fill: INK.p});
+    add(`ba${i}`, 'rect', {x: from + long, y: at, width: scale * anew / 100, height: 12, ...REST});
+    add(`br${i}r`, 'rect', {x: from, y: at, width: parted && keep !== undefined ? long : 0, height: 12, fill: INK.refused});
+    add(`bk${i}`, 'rect', {x: from, y: at, width: parted ? long * (keep ?? 0) / 100 : 0, height: 12, fill: INK.kept});
+    add(`bq${i}`, 'rect', {x: from, y: at - 2, width: long, height: 16, ...OUTLINE});
+    write(`bp${i}t`, from + scale + 42, at + 10, `${p} %`, {'text-anchor': 'end'});
+    write(`bq${i}t`, from + scale + 80, at + 10, `${q} %`, {'text-anchor': 'end', fill: INK.q});
   });
-  const covers = data.rule === 'rejection' ? 'q covers' : `${data.rule} keeps`, kept = what === 'kept';
-  const fell = `${covers} ${chance} % of p's bar; the coin fell`, last = kept ? 'this one came as a kept draft' : 'this one came as a correction';
-  const says = judged && hot ? [fell, `${kept ? 'there' : 'beyond'}: ${last}`]
-    : judged ? [`the drafter's best is ${kept ? 'the same' : 'another'}, no coin:`, last]
-      : [what === 'none' ? 'nothing was drafted here:' : 'all drafts of its round were kept:', "this one is the target's own"];
-  says.forEach((line, i) => write(`coin-says${i}`, x, y + 121 + 15 * i, line));
-  write('coin-share', x, y + 155, `Σ min(p, q) = ${share.toFixed(2)} at this token`, {fill: INK.faint});
+  // an arrow from what was refused to what came
+  if (other.length) add('anew', 'path', {d: `M${x + 48} ${begin}h6V${end}h-6m4 -3.5l-4 3.5l4 3.5`, fill: 'none', stroke: INK.faint});
+  if (judged && hot && coin !== undefined) {
+    write('coin-name', x, low + 11, 'coin', {'font-weight': 700});
+    write('coin-word', from - 5, low + 11, cut(words[draft]), {'text-anchor': 'end', 'font-weight': 700});
+    add('coin-r', 'rect', {x: from, y: low, width: scale, height: 14, fill: INK.refused});
+    add('coin-k', 'rect', {x: from, y: low, width: scale * keep / 100, height: 14, fill: INK.kept});
+    add('coin', 'path', {d: `M${from + scale * coin / 100} ${low + 14}v-14l-4 -5h8l-4 5`, stroke: '#111111', 'stroke-width': 1.8, fill: '#111111'});
+    write('coin-keep', from + scale + 80, low + 11, `keeps ${keep} %`, {'text-anchor': 'end'});
+  }
+  const [wrote, said] = [own, draft].map(id => words[id] && cut(words[id].replace(/^␣(?=.)/, '')));
+  const hair = (id, which) => shown.filter(each => each[which] >= shown.find(own => own[0] === id)?.[which]).length > 1 ? ', by a hair' : '';
+  says(data, cells[column], wrote, said, [hair(own, 1), hair(draft, 2)])
+    .forEach((line, i) => write(`coin-says${i}`, x, y + 141 + 15 * i, line));
+  write('coin-share', x, y + 174, `Σ min(p, q) = ${share.toFixed(2)} at this token${hot ? '' : ', after the choice'}`, {fill: INK.faint});
+}
+
+const cut = word => word.length > 7 ? `${word.slice(0, 6)}…` : word;
+
+// Return the likely words at a token, its own and the refused one among them: id, p and q in percent.
+function likely(best, own, [draft, p, q], hot) {
+  const found = best.map(each => !hot || draft === undefined ? each : each[0] === draft ? [draft, p, q] : [each[0], each[1], q === 100 ? 0 : each[2]]);
+  if (draft !== undefined && !found.some(([id]) => id === draft)) found.push([draft, p, q]);
+  while (found.length > 4) found.splice(found.findLastIndex(([id]) => id !== own && id !== draft), 1);
+  return found;
+}
+
+// Return in two lines what became of a token, and why.
+function says({rule, temperature}, {what, keep, coin}, own, draft, hairs) {
+  if (what === 'none') return ['nothing was drafted here:', "this one is the target's own"];
+  if (what === 'own') return ['all drafts of its round were kept:', "this one is the target's own"];
+  const kept = what === 'kept', anew = `${draft} refused, ${own} `;
+  if (!temperature && kept) return [`no coin: ${own} is the best of both`, 'kept'];
+  if (!temperature) return [`no coin: the drafter's best is ${draft ?? 'another'}${hairs[1]}`, `refused: the target's best is ${own}${hairs[0]}`];
+  if (coin === undefined) return kept ? [`${rule} kept this draft`] : [`${rule} refused what was drafted:`, `${own} is a correction`];
+  if (rule === 'match') return kept ? ['match keeps what the target draws, too:', 'the coin fell on its p: kept']
+    : ['match keeps what the target draws, too:', `the coin fell beyond p: ${anew}written`];
+  if (kept) return keep === 100 ? ['p covers all of its q:', 'kept, wherever the coin falls'] : ['the coin fell on what p covers of q:', 'kept'];
+  return ['the coin fell beyond what p covers of q:', `${anew}drawn from p beyond q`];
 }
 
 // How many drafts a whole round keeps.
@@ -142,11 +189,11 @@ function frame([add, write], key, title, [x, y, width], names) {
 }
 
 // α of each rule along the temperatures, with the engine's intervals as bands, and, grey, that of other drafters.
-function temperatures(pens, {grid, rules, engine}, data, [x, y, room], slim) {
+function temperatures(pens, {grid, rules, engine}, data, [x, y, room]) {
   const [add, write] = pens, from = x + 22, width = room - 22 - 73, bottom = y + 12 + TALL;
   const drawn = Object.entries(data.others);
   const whose = drawn.length ? `, ${data.drafter}` : '';
-  const title = slim && whose ? `α${whose}` : `α of judged drafts${whose}`;
+  const title = room < 225 && whose ? `α${whose}` : `α of judged drafts${whose}`;
   const at = frame(pens, 'heat', title, [from, y, width], ['0', '0.5', '1']);
   const [low, high] = [grid[0], grid[grid.length - 1]], to = hot => from + width * (hot - low) / (high - low);
   const path = values => values.map((value, i) => `${to(grid[i]).toFixed(1)} ${at(value).toFixed(1)}`).join('L');
@@ -178,8 +225,10 @@ function temperatures(pens, {grid, rules, engine}, data, [x, y, room], slim) {
     add(`hk${name}`, 'path', {d: `M${from + width + 3} ${own}L${from + width + 9} ${place - 4}`, stroke: fill, 'stroke-width': 0.8});
     write(`hn${name}`, from + width + 11, place, name, {fill, 'font-weight': name === data.rule ? 700 : 400});
   }
-  const bands = counted ? 'bands: the engine\'s texts, 95 %' : `γ = ${engine} has the engine's bands`;
-  write('bands', x + room, bottom + (slim ? 59 : 44), bands + (drawn.length ? "; grey: others' rejection" : ''), {fill: INK.faint, 'text-anchor': 'end'});
+  const bands = counted ? 'theory: these texts; bands: the engine on others, 95 %' : `theory; γ = ${engine} has the engine's bands, too`;
+  const tight = room < 340;  // then it goes on below the panel beside this one
+  cloth.wrapped(bands + (drawn.length ? "; grey: others' rejection" : ''), (tight ? x + room : room) / 5.9).forEach((line, n) =>
+    write(`bands${n}`, x + room, bottom + (tight ? 59 : 44) + 14 * n, line, {fill: INK.faint, 'text-anchor': 'end'}));
 }
 
 function said(rule, hot, alpha, counted) {

@@ -11,32 +11,31 @@ import {fixed} from './marks.mjs';
 const MOST_TOKENS = 72;
 const COINS = 3;  // a use of random numbers, beside those of a round
 const YOUR_TEXT = 'your text';
+const PLAYED = ['match', 'rejection'];  // rules that judge each draft by a coin of its own
 
 // `given`: the temperatures of the `grid` and of each in `at` what stands below, the names of the
 // `rules`, γ of the `engine`, the `coins` of a toss, a row of numbers a text, and the texts' name if they are
 // the reader's. Of a temperature: its `texts`, and under `counts` what the engine kept and judged, by rule.
 // Of a text its `tokens`, and of each the target's `p`, the draft's `q`, the chance that `both` draw it
-// with shared noise, and, in percent, Σ min(p, q) among `overlaps` and the likely words, `best`.
+// with shared noise, and, in percent, Σ min(p, q) among `overlaps` and the likely words, `best`; `judged` by such a
+// rule, what a coin makes of it: how likely the draft is kept, where the coin fell, and, of a refused one, id, p and q.
 export const tossing = {
   keeps: ['rule'],  // lists that leave the reader's text
 
   async ask(lab, prompt, {constants, seed, say}, show) {
     const {grid, rules, engine} = constants, ids = lab.encode(prompt), at = [];
-    const n = constants.coins.length;  // as many texts as the lesson shows
-    for (const temperature of grid) {
-      say(`The target writes at temperature ${temperature} …`);
-      at.push({texts: await this.texts(lab, ids, {temperature, seed, n}), counts: {}});
-    }
+    const n = constants.rows;  // as many texts as the lesson shows
     const coins = Array.from({length: n}, (_, row) => {
       const key = keyOf(seed, row, COINS);
       return Array.from({length: MOST_TOKENS}, (_, place) => uniform(key, place));
     });
+    for (const temperature of grid) {
+      say(`The target writes at temperature ${temperature} …`);
+      at.push({texts: await this.texts(lab, ids, {temperature, seed, coins}), counts: {}});
+    }
     const longest = Math.max(...at.flatMap(({texts}) => texts.map(text => text.tokens.length)));
     const given = {name: YOUR_TEXT, grid, rules, engine, at, coins};
-    const dress = () => ({
-      ...constants, longest: {[YOUR_TEXT]: longest},
-      coins: coins.map(row => row.map(coin => Math.floor(100 * coin))),
-    });
+    const dress = () => ({...constants, longest: {[YOUR_TEXT]: longest}});
     show({...given, constants: dress()}, {drafter: 'draft model'});
     for (const [number, temperature] of grid.entries()) {
       say(`The engine writes at temperature ${temperature}, and counts what it keeps …`);
@@ -46,16 +45,21 @@ export const tossing = {
     show({...given, constants: dress()});
   },
 
-  // Have the target write n texts, and both models read. At temperature 0 all are one.
-  async texts(lab, prompt, {temperature, seed, n}) {
-    const rows = [], found = [];
+  // Have the target write a text for each row of coins, and both models read. At temperature 0 all are one.
+  async texts(lab, prompt, {temperature, seed, coins}) {
+    const rows = [], found = [], n = coins.length;
     const run = {prompt, max_tokens: MOST_TOKENS, temperature, seed};
     await lab.samples(run, temperature ? n : 1, (stream, tokens) => { rows[stream] = tokens; });
     for (const tokens of rows) {
       const said = await lab.read([...prompt, ...tokens], prompt.length - 1, ['target', 'draft']);
       found.push(along(tokens, said, temperature));
     }
-    return temperature ? found : Array(n).fill(found[0]);
+    return coins.map((thrown, row) => {
+      const [text, drawn] = found[temperature ? row : 0], judged = {};
+      for (const rule of PLAYED)
+        judged[rule] = text.tokens.map((token, i) => fate(rule, drawn[i], token, chancesFrom(text, rule, i, 1)[0], thrown[i]));
+      return {...text, judged};
+    });
   },
 
   // Let the engine write n texts by a rule; return how many drafts it kept, and how many it judged.
@@ -79,7 +83,8 @@ export const tossing = {
       tokens: rows.map(text => text.tokens), overlaps: rows.map(text => text.overlaps),
       best: rows.map(text => text.best),
       rounds: tosses.map(rounds => rounds.map(({drafted, kept}) => [drafted, kept])),
-      chances: tosses.map(rounds => rounds.map(({chances}) => chances)),
+      judged: tosses.map((rounds, row) => PLAYED.includes(rule)
+        ? rounds.map(({start, drafted, kept}) => rows[row].judged[rule].slice(start, start + Math.min(kept + 1, drafted))) : []),
       means: rows.map(text => rounded(yieldOf(sharesOf(followed([text], rule, gamma))), 3)),
       shares: shares.map(share => rounded(share, 4)),
       coins: [...Array.from({length: gamma}, (_, i) => (1 - alpha) * alpha ** i), alpha ** gamma],
@@ -120,10 +125,10 @@ const nearest = (grid, value) => grid.reduce(
 const pointOf = ([accepted, reached]) =>
   [accepted / Math.max(1, reached), ...wilson(accepted, Math.max(1, reached))];
 
-// Return what both models give the tokens of a text; at temperature 0 the likely words are those
-// before the choice.
+// Return what both models give the tokens of a text, and both distributions at each; at temperature 0
+// the likely words are those before the choice.
 function along(tokens, {target, draft}, temperature) {
-  const found = {tokens, p: [], q: [], both: [], overlaps: [], best: []};
+  const found = {tokens, p: [], q: [], both: [], overlaps: [], best: []}, drawn = [];
   tokens.forEach((token, place) => {
     const said = [target[place], draft[place]].map(row =>
       softmax(Float64Array.from(row, score => score / (temperature || 1))));
@@ -138,8 +143,25 @@ function along(tokens, {target, draft}, temperature) {
     found.both.push(races > 0 ? p[token] * q[token] / races : 0);
     found.overlaps.push(inPercent(overlap));
     found.best.push(likely(token, ...said));
+    drawn.push([p, q]);
   });
-  return found;
+  return [found, drawn];
+}
+
+// Return, in percent, what a coin makes of the draft at a place; see _fate in lesson_08/dashboard.py.
+function fate(rule, [p, q], token, chance, coin) {
+  const kept = coin < chance;
+  let draft = token, fell = kept ? coin / chance : (coin - chance) / (1 - chance);
+  if (!kept) {
+    const weights = Array.from(q, (each, id) => rule === 'match' ? (id === token ? 0 : each) : Math.max(each - p[id], 0));
+    let left = fell * summed(weights);
+    draft = weights.findIndex(weight => (left -= weight) < 0);
+    if (draft < 0) return [];
+    fell = 1 + left / weights[draft];
+  }
+  const keep = rule === 'match' ? p[draft] : Math.min(p[draft] / Math.max(q[draft], 1e-30), 1);
+  const told = [keep, kept ? keep * fell : keep + (1 - keep) * fell].map(share => Math.floor(100 * share + 1e-9));
+  return kept ? told : [...told, draft, inPercent(p[draft]), inPercent(q[draft])];
 }
 
 function greedily(row) {
@@ -214,7 +236,7 @@ function toss(text, rule, gamma, coins) {
     const chances = chancesFrom(text, rule, start, drafted);
     const miss = chances.findIndex((chance, i) => coins[start + i] >= chance);
     const stay = miss < 0 ? drafted : miss;
-    found.push({drafted, kept: stay, chances: chances.slice(0, Math.min(stay + 1, drafted)).map(inPercent)});
+    found.push({start, drafted, kept: stay});
     start += stay + 1;
   }
   return found;
