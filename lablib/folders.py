@@ -82,13 +82,17 @@ def replacing(path: Path) -> Iterator[Path]:
         beside.unlink(missing_ok=True)
 
 
-def remove_half_written(path: Path) -> None:
-    """Remove what writers of a file had half written when they were killed."""
+def remove_half_written(path: Path, alone: bool = False) -> None:
+    """Remove what writers of a file had half written when they were killed.
+
+    ``alone`` says that nobody else writes: then whoever has a dead writer's number isn't one, and
+    who was killed a moment ago may still have theirs.
+    """
     half_written = re.compile(rf"\.writing-(\d+)-{re.escape(path.name)}")
     with suppress(OSError):  # a folder that may be written and not listed
         for beside in path.parent.iterdir():
             found = half_written.fullmatch(beside.name)
-            if found and not _is_another_at_work(int(found[1])):
+            if found and (alone or not _is_another_at_work(int(found[1]))):
                 beside.unlink(missing_ok=True)
 
 

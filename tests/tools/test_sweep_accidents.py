@@ -686,14 +686,17 @@ def test_two_who_write_one_file_leave_a_whole_one_and_neither_fails(tmp_path: Pa
 
 
 def test_what_a_killed_writer_had_half_written_is_removed(tmp_path: Path):
-    """By the next sweep into the file, and by whoever else writes it."""
+    """By the next sweep into the file, and by whoever else writes it.
+
+    A sweep is alone with its file: who lives with a writer's number, or is about to end, is none.
+    """
     ended = subprocess.Popen([sys.executable, "-c", ""])
     ended.wait()
-    for write in swept, lambda file: write_whole(file, "whole"):
-        (tmp_path / f".writing-{ended.pid}-s.jsonl").write_text("half")
-        (tmp_path / f".writing-{os.getpid()}-s.jsonl").write_text("an earlier process's")
-        others = {f".writing-{ended.pid}-of-s.jsonl", f".writing-{os.getppid()}-s.jsonl"}
-        for name in others:
+    other, at_work = f".writing-{ended.pid}-of-s.jsonl", f".writing-{os.getppid()}-s.jsonl"
+    for write, kept in (swept, {other}), (lambda file: write_whole(file, "1"), {other, at_work}):
+        for name in (f".writing-{ended.pid}-s.jsonl", f".writing-{os.getpid()}-s.jsonl"):
+            (tmp_path / name).write_text("half")
+        for name in (other, at_work):
             (tmp_path / name).write_text("another file's, or of somebody at work")
         write(tmp_path / "s.jsonl")
-        assert {each.name for each in tmp_path.iterdir()} == {"s.jsonl", *others}
+        assert {each.name for each in tmp_path.iterdir()} == {"s.jsonl", *kept}

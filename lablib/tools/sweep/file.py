@@ -230,7 +230,7 @@ class Records:
         self._lock, self._file = _locked(self._path), None
         try:
             self._hold()
-            remove_half_written(self._path)
+            remove_half_written(self._path, alone=True)
             if not self._path.exists() or not self._path.stat().st_size:
                 self._replace(line(first).encode() + b"\n")
             else:
