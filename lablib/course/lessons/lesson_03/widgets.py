@@ -261,8 +261,8 @@ class HeatCost(ChartExplorer):
                 above += [{"key": f"i{i}", **bar}, {"key": f"d{i}", **dot}]
             marks.append([*drawn, *above])
         bars_of = f"bar: 95 % interval of {', '.join(self.cuts)}"
-        keys = [(WARM, bars_of, False), (TINTS[4], "band: the chosen cut's, everywhere", False)]
-        return Chart(panels, marks, keys)
+        band_of = "band: the chosen cut's, at every temperature"
+        return Chart(panels, marks, [(WARM, bars_of, False), (TINTS[4], band_of, False)])
 
     def caption(self, data: dict[str, Any]) -> str:
         """Say how many are right with the chosen way, and whose intervals overlap with its own."""
