@@ -108,7 +108,7 @@ def counts(valid: int, share: float) -> StoryCounts:
     return StoryCounts(40, valid, share + 0.1 * np.linspace(-1, 1, 40))
 
 
-def test_heat_has_two_panels_and_the_chosen_cut_has_its_intervals() -> None:
+def test_heat_has_two_panels_and_shows_every_interval_where_it_is_asked_for() -> None:
     outcomes = {
         (cut, t): counts(valid, share)
         for cut, shift in (("none", 0), ("top-p", 2))
@@ -119,7 +119,10 @@ def test_heat_has_two_panels_and_the_chosen_cut_has_its_intervals() -> None:
     assert data["temperature"] == 1.0
     assert data["every"]["top-p"][1].spans[1] == [32 / 40, *wilson_interval(32, 40)]
     assert list(data["every"]) == ["none", "top-p"]
-    assert "20% of 40 stories are right with none, 20% with top-p." in widget.set(temperature=1.5)
+    told = widget.set(temperature=1.5)
+    assert "20% of 40 stories are right with none." in told
+    ends = "({:.0%} to {:.0%})".format(*wilson_interval(8, 40))
+    assert told.endswith(f"Its interval {ends} overlaps that of top-p {ends}.")
     right, unlike = read(widget.draw(data))
     drawn = [
         {mark["label"]: mark for mark in marks if "label" in mark} for marks in (right, unlike)
@@ -134,9 +137,28 @@ def test_heat_has_two_panels_and_the_chosen_cut_has_its_intervals() -> None:
         assert np.array(band) == pytest.approx(np.array(spans), abs=1e-4)
         assert [mark["wide"] for mark in panel.values()] == [1.5, 3]
         assert "60% of their words" in panel["top-p"]["notes"][1]
-        assert np.argmax(panel["none"]["sizes"]) == 1
-    rules = [mark["rule"] for mark in (*right, *unlike) if "rule" in mark]
-    assert rules == [{"x": 1.0}] * 2
+        assert np.argmin(panel["none"]["sizes"]) == 1  # its dot stands beside the other one's
+    for place, marks in ((1, right), (0, unlike)):
+        bars = [mark["line"] for mark in marks if mark["key"].startswith("i")]
+        dots = [mark for mark in marks if mark["key"].startswith("d")]
+        for cut, bar, dot in zip(("none", "top-p"), bars, dots, strict=True):
+            height, low, high = outcomes[cut, 1.0].spans[place]
+            assert [*(y for _, y in bar), dot["dot"][1]] == pytest.approx([low, high, height])
+            assert bar[0][0] == bar[1][0] == dot["dot"][0] == pytest.approx(1.0, abs=0.1)
+            assert cut in dot["note"]
+        assert dots[0]["dot"][0] < 1.0 < dots[1]["dot"][0]
+        assert "T = 1" in [mark.get("text") for mark in marks]
+
+
+def test_heat_says_whose_intervals_lie_apart() -> None:
+    rights = {"none": 30, "top-p": 38, "min-p": 4}
+    outcomes = {(cut, t): counts(n, 0.5) for cut, n in rights.items() for t in (0.5, 1.0, 1.5)}
+    none, top, least = (wilson_interval(n, 40) for n in rights.values())
+    assert least[1] < none[0] < top[0] < none[1] < top[1]
+    own, near, far = ("({:.0%} to {:.0%})".format(*each) for each in (top, none, least))
+    told = HeatCost(outcomes).set(cut="top-p")
+    said = f"{own} overlaps that of none {near} and lies apart from that of min-p {far}."
+    assert told.endswith(said)
 
 
 def test_the_interval_of_a_mean_over_pairs_is_as_wide_as_it_varies() -> None:

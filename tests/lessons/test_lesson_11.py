@@ -247,10 +247,30 @@ def test_the_timeline_says_what_was_saved():
     assert data.calls[2].batch == data.calls[0].batch  # it joined one that was running
     assert f"{np.mean(data.waits):.1f} ms on average" in timeline.picture.caption
     (marks,) = read(timeline.draw(data))
-    assert "joins late" in [mark.get("text") for mark in marks]
+    assert "joins batch 1" in [mark.get("text") for mark in marks]
     for bad in ([], [(1, ["a"]), (0, ["b"])], [(0, [])]):
         with pytest.raises(ValueError, match="queries must be"):
             BatchTimeline(bad)
+
+
+@pytest.mark.parametrize("batch_size", range(1, 7))
+def test_a_batch_stands_above_the_forwards_that_it_takes(batch_size):
+    timeline = BatchTimeline([(2.0 * i, query) for i, query in enumerate(QUERIES)])
+    data = timeline.compute(batch_size, 10.0)
+    assert f"in {data.batches} batches" in timeline.caption(data)
+    (marks,) = read(timeline.draw(data))
+    over = [mark for mark in marks if mark["key"].startswith("o")]
+    spans = [mark["bar"][:2] for mark in over]
+    taken = [forward.ended - forward.began for forward in data.forwards]
+    assert len(spans) == data.batches
+    assert sum(right - left for left, right in spans) == pytest.approx(sum(taken))
+    for batch, (mark, (left, right)) in enumerate(zip(over, spans, strict=True), 1):
+        own = [each for each in data.forwards if left <= each.began < right]
+        assert {each.batch for each in own} == {batch}
+        assert own[-1].ended == right
+        assert (f"{len(own)} forwards" in mark["note"]) == (len(own) > 1)
+        texts = {" ".join(call.prompt) for call in data.calls if call.batch == batch}
+        assert all(text in mark["note"] for text in texts)
 
 
 def row_of(mark):

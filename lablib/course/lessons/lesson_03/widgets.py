@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
-from lablib.course.plots.charts import WARM, Chart, axis, bars, curves, panel, token_strip
+from lablib.course.plots.charts import TINTS, WARM, Chart, axis, bars, curves, panel, token_strip
 from lablib.course.plots.explorer import choice, slider
 from lablib.course.plots.pictures import COLOURS
 from lablib.course.plots.scene import ChartExplorer, SceneExplorer
@@ -16,7 +16,7 @@ from lablib.inference.sampling import transforms
 import mlx.core as mx
 import numpy as np
 
-STAYS = "#0072B2"
+STAYS, COLUMN = "#0072B2", "#EEEEEE"
 
 
 class BeforeAfter(SceneExplorer):
@@ -229,15 +229,18 @@ class HeatCost(ChartExplorer):
         return {"every": every, "temperature": nearest, "cut": cut}
 
     def chart(self, data: dict[str, Any]) -> Chart:
-        """Draw right stories and diversity side by side, the chosen way's with its intervals."""
-        x = axis(self.temperatures[0], self.temperatures[-1], "temperature", self.temperatures)
+        """Draw right stories and diversity, with the intervals of all ways at this temperature."""
+        first, second, *_, last = self.temperatures
+        aside = 0.18 * (second - first)  # from one way's interval to the next one's
+        x = axis(first - aside, last + aside, "temperature", self.temperatures)
         y = axis(0, 1.15, "", (0, 0.5, 1))
         now = data["temperature"]
-        rule = {"key": "now", "rule": {"x": now}, "colour": WARM, "text": f"T = {now:g}"}
+        column = {"line": [[now, 0], [now, 1.04]], "colour": COLUMN, "wide": 26}
+        here = {"text": f"T = {now:g}", "at": [now, 1.07], "anchor": "middle"}
         panels, marks = [], []
         for place, title in ((1, "share of right stories"), (0, "diversity")):
-            panels.append(panel(f"{title} (band: 95 %)", x, y, self.cuts, high=220))
-            drawn = [rule]
+            panels.append(panel(title, x, y, self.cuts, high=220))
+            drawn, above = [{"key": "column", **column}], [{"key": "now", **here}]
             for i, (name, outcomes) in enumerate(data["every"].items()):
                 chosen = name == data["cut"]
                 spans = np.array([each.spans[place] for each in outcomes]).T
@@ -246,19 +249,35 @@ class HeatCost(ChartExplorer):
                 told = zip(self.temperatures, outcomes, strict=True)
                 notes = [f"{name}, temperature {t:g}: {each}" for t, each in told]
                 size = 1.5 + len(self.cuts) - i  # none hides one
-                sizes = [size + 2 * (t == now) for t in self.temperatures]
+                sizes = [size * (t != now) for t in self.temperatures]  # there it stands aside
                 look = {"sizes": sizes, "wide": 3 if chosen else 1.5}
                 drawn.append({**line, **look, "notes": notes})
-            marks.append(drawn)
-        return Chart(panels, marks)
+                where = self.temperatures.index(now)
+                height, low, high = spans[:, where].tolist()
+                at = now + (i - (len(self.cuts) - 1) / 2) * aside
+                bar = {"line": [[at, low], [at, high]], "wide": 3, "colour": COLOURS[i]}
+                dot = {"dot": [at, height], "r": 3.2, "hollow": True, "fill": COLOURS[i]}
+                dot |= {"colour": COLOURS[i], "note": notes[where]}
+                above += [{"key": f"i{i}", **bar}, {"key": f"d{i}", **dot}]
+            marks.append([*drawn, *above])
+        bars_of = f"bar: 95 % interval of {', '.join(self.cuts)}"
+        band_of = "band: the chosen cut's, at every temperature"
+        return Chart(panels, marks, [(WARM, bars_of, False), (TINTS[4], band_of, False)])
 
     def caption(self, data: dict[str, Any]) -> str:
-        """Say how many are right at this temperature, with the chosen way and the others."""
+        """Say how many are right with the chosen way, and whose intervals overlap with its own."""
         where = self.temperatures.index(data["temperature"])
         now = {name: outcomes[where] for name, outcomes in data["every"].items()}
         chosen = now.pop(data["cut"])
-        others = [f"{each.valid / each.drawn:.0%} with {name}" for name, each in now.items()]
+        share, low, high = chosen.spans[1]
+        verdicts: dict[str, list[str]] = {}
+        for name, each in now.items():
+            _, least, most = each.spans[1]
+            verb = "overlaps" if least <= high and low <= most else "lies apart from"
+            verdicts.setdefault(verb, []).append(f"of {name} ({least:.0%} to {most:.0%})")
+        told = [f"{verb} that {' and '.join(names)}" for verb, names in verdicts.items()]
         return (
-            f"At temperature {data['temperature']:g}, {chosen.valid / chosen.drawn:.0%} of "
-            f"{chosen.drawn} stories are right with {data['cut']}, {', '.join(others)}."
+            f"At temperature {data['temperature']:g}, {share:.0%} of {chosen.drawn} stories are "
+            f"right with {data['cut']}. Its interval ({low:.0%} to {high:.0%}) "
+            f"{' and '.join(told)}."
         )

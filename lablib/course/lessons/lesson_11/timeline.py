@@ -21,14 +21,14 @@ import numpy as np
 FORWARD_MS = 4.0
 PLACE_MS = 0.5  # for each place of a row: all rows are as long as the longest
 STEP = 2048  # tokens of one forward
-COLUMN, FIXED = "#EEEEEE", "#C8C8C8"
+COLUMN, FIXED, INK = "#EEEEEE", "#C8C8C8", "#333333"
 RUN, SHARED, FOUND = "run here", "run in another row", "found in the tree"
 PADDING = "padding"
 LOOKS = {RUN: (COLOURS[0], False), PADDING: (TINTS[1], False)}  # what is paid for is filled
 LOOKS |= {SHARED: (COLOURS[0], True), FOUND: (WARM, True)}
 KEYS = [("#000000", "asked", False), (COLOURS[0], "a token that is run", False)]
 KEYS += [(TINTS[1], "padding, run too", False), (COLOURS[0], "run in another row", True)]
-KEYS += [(WARM, "found in the tree", True), (WARM, "waits for company", "2 3")]
+KEYS += [(WARM, "found in the tree", True), (INK, "waits for company", "2 2")]
 KEYS += [(REST, "waits for its turn, or its batch's end", False)]
 
 
@@ -101,6 +101,11 @@ class Timeline:
     def places(self) -> int:
         """Return how many places the forwards had, padding included."""
         return sum(forward.places for forward in self.forwards)
+
+    @property
+    def batches(self) -> int:
+        """Return how many batches ran."""
+        return len({forward.batch for forward in self.forwards})
 
     @property
     def alone(self) -> int:
@@ -237,10 +242,10 @@ class BatchTimeline(ChartExplorer):
         for y, call in enumerate(data.calls):
             prompt = " ".join(call.prompt)
             note = f"{prompt}: asked at {call.asked:g} ms, answered at {call.answered:g}."
-            dot = {"dot": [call.asked, -y], "colour": "#000000", "note": note}
+            dot = {"dot": [call.asked, -y], "colour": "#000000", "r": 2.6, "note": note}
             busy = [data.forwards[i] for i in sorted({box[0] for box in boxes if box[1] == y})]
             alone = max(call.asked, call.flushed)
-            spans = [(call.asked, alone, WARM, "2 3")]
+            spans = [(call.asked, alone, INK, "2 2")]
             starts = [alone, *(forward.ended for forward in busy)]
             stops = [*(forward.began for forward in busy), call.answered]
             spans += [(*span, REST, "") for span in zip(starts, stops, strict=True)]
@@ -252,11 +257,13 @@ class BatchTimeline(ChartExplorer):
             asked.append({"key": f"d{y}", **dot})
             own = [each.began for each in data.forwards if each.batch == call.batch]
             if min(own, default=-1) < call.asked:
-                said = "known, at once" if call.batch is None else "joins late"
+                said = "known, at once" if call.batch is None else f"joins batch {call.batch}"
                 word = {"text": said, "at": [call.answered + self._end / 22, -y - 0.15]}
                 asked.append({"key": f"k{y}", **word})
-        low, high = 0.25 - len(data.calls), 2.3
+        low, high = 0.25 - len(data.calls), 3.2
         under = []
+        for batch in dict.fromkeys(forward.batch for forward in data.forwards):
+            marks += _bracket(batch, data)
         for i, forward in enumerate(data.forwards):
             began, ended = forward.began, forward.ended
             under.append({"key": f"f{i}", "bar": [began, ended, low, high], "fill": COLUMN})
@@ -273,7 +280,7 @@ class BatchTimeline(ChartExplorer):
             look = {"fill": "#FFFFFF", "edge": fill} if hollow else {"fill": fill}
             marks.append({"key": f"b{i}.{y}.{place}", "bar": bar, **look, "note": note})
         names = [(-y, " ".join(call.prompt)) for y, call in enumerate(data.calls)]
-        names = [(1.9, "forward"), (1, "4 ms + ½ a box"), *names]
+        names = [(2.85, "batch"), (1.9, "forward"), (1, "4 ms + ½ a box"), *names]
         x = axis(-0.5, self._end + 0.5, "milliseconds", range(0, int(self._end) + 1, 10), grid=True)
         y = axis(low, high, "", names, bare=True)
         title = "each box is a token, a text's first one on top; a column runs at once"
@@ -281,12 +288,29 @@ class BatchTimeline(ChartExplorer):
         return Chart([view], [[*under, *marks, *asked]], KEYS)
 
     def caption(self, data: Timeline) -> str:
-        """Say how many forwards ran, what they cost and how long the queries waited."""
+        """Say how many forwards and batches ran, what they cost and how long the queries waited."""
         return (
-            f"{len(data.calls)} queries share {len(data.forwards)} forwards, and each waits "
-            f"{np.mean(data.waits):.1f} ms on average. Of {data.alone} tokens {data.run} are run, "
-            f"{data.places} with padding."
+            f"{len(data.calls)} queries share {len(data.forwards)} forwards, in {data.batches} "
+            f"batches, and each waits {np.mean(data.waits):.1f} ms on average. Of {data.alone} "
+            f"tokens {data.run} are run, {data.places} with padding."
         )
+
+
+def _bracket(batch: int, data: Timeline) -> list[dict[str, Any]]:
+    """Return a batch's number above the forwards that it takes, and who is in it."""
+    own = [forward for forward in data.forwards if forward.batch == batch]
+    began, ended = own[0].began, own[-1].ended
+    texts = dict.fromkeys(" ".join(call.prompt) for call in data.calls if call.batch == batch)
+    note = f"Batch {batch}: {', '.join(texts)}."
+    if own[1:]:
+        note += f" {len(own)} forwards: a row waits for tokens that another one runs."
+    clear = {"fill": "transparent", "edge": "transparent", "note": note}
+    number = {"text": str(batch), "at": [(began + ended) / 2, 2.7], "anchor": "middle"}
+    return [
+        {"key": f"s{batch}", "bar": [began + 0.2, ended - 0.2, 2.42, 2.52], "fill": WARM},
+        {"key": f"o{batch}", "bar": [began, ended, 2.35, 3.15], **clear},
+        {"key": f"m{batch}", **number},
+    ]
 
 
 def _price(number: int, forward: TimedForward) -> list[dict[str, Any]]:
