@@ -203,28 +203,27 @@ class BestLength(ChartExplorer):
         for gamma, pair in enumerate(zip(data["tokens"], data["cost"], strict=True)):
             (tokens, cost), gain = pair, data["speedup"][gamma]
             fill = HERE if gamma == best else FASTER if tokens > cost else SLOWER
-            span = [min(MOST, each) for each in sorted(pair)]
-            note = f"γ = {gamma}: {tokens:.2f} tokens for the cost of {cost:.2f}, ×{gain:.2f}."
-            bar = {"bar": [gamma - 0.4, gamma + 0.4, *span], "fill": fill, "note": note}
-            marks.append({"key": f"b{gamma}", **bar})
+            span = [float(f"{min(MOST, each):.5g}") for each in sorted(pair)]
+            bar = {"bar": [gamma - 0.4, gamma + 0.4, *span], "fill": fill}
+            marks.append({"key": f"b{gamma}", **bar, "note": f"γ = {gamma}: ×{gain:.2f}."})
         tokens, cost = curves(range(FURTHEST + 1), {"tokens": data["tokens"], "cost": data["cost"]})
         cost |= {"colour": COLOURS[7], "dash": STROKES[1]}
         if data["cost"][-1] > MOST:  # more than all tokens: it leaves the panel, and says so
             inside = [point for point in cost["line"] if point[1] < MOST]
-            leaves = (MOST - 1) / (data["cost"][1] - 1)
+            leaves = round((MOST - 1) / (data["cost"][1] - 1), 3)
             cost |= {"line": [*inside, [leaves, MOST]], "label": f"cost ↑{data['cost'][-1]:.0f}"}
         if best < FURTHEST:  # what the longest round comes to, at its bar's foot
             lower = min(data["tokens"][-1], data["cost"][-1])
             beside = lower / 1.25 if lower > 1.3 else 1.08 * lower
-            last = {"at": [FURTHEST + 0.4, beside], "anchor": "end"}
+            last = {"at": [FURTHEST + 0.4, round(beside, 3)], "anchor": "end"}
             marks.append({"key": "last", "text": f"×{data['speedup'][-1]:.2f}", **last})
         if best == 0:
             ring = {"dot": [0, 1], "r": 8, "hollow": True, "colour": COLOURS[5]}
             return [*marks, tokens, cost, {"key": "plain", **ring}]
         gain = data["speedup"][best]
-        at = [best + 0.2, min(MOST, 1.06 * data["tokens"][best])]
+        at = [best + 0.2, round(min(MOST, 1.06 * data["tokens"][best]), 3)]
         name = {"text": f"×{gain:.2f}", "at": at, "anchor": "end", "bold": True}
-        raised = {"line": [[g, gain * each] for g, each in enumerate(data["cost"])]}
+        raised = {"line": [[g, round(gain * each, 4)] for g, each in enumerate(data["cost"])]}
         raised |= {"colour": COLOURS[5], "dash": STROKES[2], "wide": 1.5}
         marks += [{"key": "gain", **name}, {"key": "raised", **raised}]
         return [*marks, tokens, cost]
