@@ -107,6 +107,10 @@ def test_best_length_is_the_theory() -> None:
     assert drawn["panels"][0]["title"].endswith("; best γ: 12+")
     for alpha, drafting, reading in product((0.0, 0.05, 0.5, 0.95, 1.0), repeat=3):
         assert widget.draw(widget.compute(alpha, drafting, reading))  # all has room at the corners
+    for alpha, price in product((0.8, 0.95, 1.0), (0.0, 0.05, 0.1)):  # no name lies on the dot
+        for mark in widget.chart(widget.compute(alpha, price, 0.05)).marks[1]:
+            if "text" in mark and abs(mark["at"][1] + 0.02 - alpha) < 0.05:
+                assert mark["at"][0] > price + 0.03
     dear = {mark.get("key"): mark for mark in widget.chart(widget.compute(0.5, 1.0, 1.0)).marks[0]}
     assert dear["line 1"]["label"] == "cost ↑25"
     assert dear["line 1"]["line"][-1] == [6, lab.MOST]  # 1 + 2γ leaves there

@@ -193,9 +193,13 @@ class BestLength(ChartExplorer):
         views.append(panel(title, price, alpha, high=240))
         note = f"Here: α = {data['alpha']:.2f}, price {data['drafting']:.2f}; best γ: {best}."
         here = {"dot": [data["drafting"], data["alpha"]], "r": 7, "colour": COLOURS[5]}
-        here |= {"key": "here", "over": True, "note": note}
         regions = self._regions(data["map"], data["reading"], best)
-        return Chart(views, [self._rounds(data), [*regions, here]], KEYS)
+        for mark in regions:  # a name steps aside from the dot
+            near = "text" in mark and abs(mark["at"][1] + 0.02 - data["alpha"]) < 0.055
+            if near and data["drafting"] < 0.12:
+                mark["at"][0] = round(data["drafting"] + 0.035, 3)
+        marks = [self._rounds(data), [*regions, {"key": "here", **here, "note": note}]]
+        return Chart(views, marks, KEYS)
 
     def _rounds(self, data: dict[str, Any]) -> list[dict[str, Any]]:
         """Return a bar from cost to tokens for each γ, as high as its speed-up, and both curves."""

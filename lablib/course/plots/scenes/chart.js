@@ -5,7 +5,7 @@
 //   that stands below; on a phone each has its own. behind: marks that never change, below the others. labels: the names that lines may bear; they stand at the lines' ends, and get room there.
 // data: {panels: [{marks, x?, y?}]}: an axis may be given new ticks and names, never new ends. A mark is one of
 //   {bar: [x0, x1, y0, y1], fill, edge, hollow, text}, {line: [[x, y, low?, high?]], label, colour, dash, wide},
-//   {area: [[x, y]], fill}, {dot: [x, y], shape, colour, r, hollow, fill, over}, {rule: {x} or {y}, colour, dash, text, line_down, below}, {text, at: [x, y],
+//   {area: [[x, y]], fill}, {dot: [x, y], shape, colour, r, hollow, fill}, {rule: {x} or {y}, colour, dash, text, line_down, below}, {text, at: [x, y],
 //   colour, bold, anchor, room}; room: how much of the axis its words may take before they are wrapped, upwards; each may have a note, and a key by which it is known when it moves. A line with a label
 //   says its numbers at its points, or has notes and sizes of them.
 
@@ -88,7 +88,7 @@ function one([add, write], key, {title, x, y, marks}, fixed, box, letters, walk)
     else write(`${key}tx${i}`, at, low + 15, name, {'text-anchor': 'middle', transform: 'rotate(0)', ...look});
   });
   if (fixed.x.name && !turned) write(`${key}x`, Math.max(box.left + box.width / 2, box.left - box.side + LETTER / 2 * fixed.x.name.length), box.top + box.height + 31, fixed.x.name, {'text-anchor': 'middle', fill: FAINT});
-  const layer = ({over, rule, at, hollow, bar}) => over ? 4 : at ? 3 : rule ? 2 : hollow && bar ? 1 : 0, names_of_rules = [];  // outlines lie on bars, words on both, what is over on words
+  const layer = ({rule, at, hollow, bar}) => at ? 3 : rule ? 2 : hollow && bar ? 1 : 0, names_of_rules = [];  // outlines lie on bars, words on both
   marks = [...fixed.behind || [], ...marks].toSorted((a, b) => layer(a) - layer(b));
   // the arrow keys walk along what has a note, row by row where there are rows, along each line, and from panel to panel
   const row = walk.row, line_of = rows(marks.filter(mark => mark.note), fixed.y), told = [];
