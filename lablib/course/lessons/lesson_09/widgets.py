@@ -212,7 +212,7 @@ class BestLength(ChartExplorer):
             marks.append({"key": f"b{gamma}", **bar, "note": f"γ = {gamma}: ×{gain:.2f}."})
         tokens, cost = curves(range(FURTHEST + 1), {"tokens": data["tokens"], "cost": data["cost"]})
         cost |= {"colour": COLOURS[7], "dash": STROKES[1]}
-        if data["cost"][-1] > MOST:  # more than all tokens: it leaves the panel, and says so
+        if cost["line"][-1][1] > MOST:  # more than all tokens: it leaves the panel, and says so
             inside = [point for point in cost["line"] if point[1] < MOST]
             leaves = round((MOST - 1) / (data["cost"][1] - 1), 3)
             cost |= {"line": [*inside, [leaves, MOST]], "label": f"cost ↑{data['cost'][-1]:.0f}"}
