@@ -111,6 +111,7 @@ def test_best_length_is_the_theory() -> None:
         for mark in widget.chart(widget.compute(alpha, price, 0.05)).marks[1]:
             if "text" in mark and abs(mark["at"][1] + 0.02 - alpha) < 0.05:
                 assert mark["at"][0] > price + 0.03
+    assert widget.compute(1.0, 0.05, 0.95)["best"] == 0  # all are equal, but for their last bits
     dear = {mark.get("key"): mark for mark in widget.chart(widget.compute(0.5, 1.0, 1.0)).marks[0]}
     assert dear["line 1"]["label"] == "cost ↑25"
     assert dear["line 1"]["line"][-1] == [6, lab.MOST]  # 1 + 2γ leaves there

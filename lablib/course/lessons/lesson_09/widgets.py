@@ -13,7 +13,7 @@ from lablib.course.plots.explorer import choice, slider
 from lablib.course.plots.pictures import COLOURS
 from lablib.course.plots.scene import ChartExplorer
 from lablib.course.replay.rounds import LONGEST, Guesses, Length, replay, tokens_per_call
-from lablib.inference.speculation.costs import Costs, best_draft_tokens, expected_tokens
+from lablib.inference.speculation.costs import Costs, expected_tokens
 from lablib.inference.speculation.draft_length import AdaptiveLength, FixedLength
 from lablib.validation import BadValue, integer
 
@@ -168,17 +168,19 @@ class BestLength(ChartExplorer):
         costs = Costs(tuple(1 + reading * g for g in range(FURTHEST + 1)), drafting)
         per_round = 1 + gammas * (self._prices[:, None] + reading)  # (price, γ)
         gains = self._tokens[:, None] / per_round  # (α, price, γ)
+        fewest = 1e-12 * gammas  # among equals, whatever their last bits
         tokens = [expected_tokens(alpha, g) for g in range(FURTHEST + 1)]
         cost = [costs.of_round(g) for g in range(FURTHEST + 1)]
+        speedup = [each / price for each, price in zip(tokens, cost, strict=True)]
         return {
             "alpha": alpha,
             "drafting": drafting,
             "reading": reading,
             "tokens": tokens,
             "cost": cost,
-            "speedup": [each / price for each, price in zip(tokens, cost, strict=True)],
-            "best": best_draft_tokens(alpha, costs, FURTHEST),
-            "map": (gains - 1e-12 * gammas).argmax(axis=-1),
+            "speedup": speedup,
+            "best": int((speedup - fewest).argmax()),
+            "map": (gains - fewest).argmax(axis=-1),
         }
 
     def chart(self, data: dict[str, Any]) -> Chart:
