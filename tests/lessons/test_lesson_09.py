@@ -1,5 +1,7 @@
 """The widgets of lesson 09 compute what they say."""
 
+from itertools import product
+
 from lablib import LanguageModel, llama_config
 from lablib.course.lessons.lesson_09 import rounds
 from lablib.course.lessons.lesson_09 import widgets as lab
@@ -76,6 +78,14 @@ def test_best_length_is_the_theory() -> None:
         assert data["speedup"][3] == pytest.approx(
             expected_tokens(alpha, 3) / (1 + 3 * (drafting + reading))
         )
+        left = {mark.get("key"): mark for mark in widget.chart(data).marks[0]}
+        for gamma, gain in enumerate(data["speedup"]):  # a bar is as high as its speed-up
+            *_, low, high = left[f"b{gamma}"]["bar"]
+            assert high / low == pytest.approx(max(gain, 1 / gain), rel=1e-4)
+        gaps = [heights[1] for heights in left["raised"]["line"]] if data["best"] else data["cost"]
+        # the raised cost meets the tokens at the best γ, and nowhere do they rise above it
+        assert gaps[data["best"]] == pytest.approx(data["tokens"][data["best"]], rel=1e-4)
+        assert (np.array(gaps) > np.array(data["tokens"]) - 1e-4).all()
         row, column = round(alpha * 40), round(drafting * 40)
         assert data["map"][row, column] == data["best"]
         areas = {
@@ -94,7 +104,18 @@ def test_best_length_is_the_theory() -> None:
     assert read(widget.draw(widget.compute(0.9, 0.0, 0.0)))
     assert "the best γ is 12 or more" in widget.set(alpha=1.0, drafting=0.0, reading=0.1)
     drawn = widget.draw(widget.compute(1.0, 0.0, 0.1))
-    assert drawn["panels"][0]["title"] == "speed-up (dotted: ×1); best γ: 12+"
+    assert drawn["panels"][0]["title"].endswith("; best γ: 12+")
+    for alpha, drafting, reading in product((0.0, 0.05, 0.5, 0.95, 1.0), repeat=3):
+        assert widget.draw(widget.compute(alpha, drafting, reading))  # all has room at the corners
+    for alpha, price in product((0.8, 0.95, 1.0), (0.0, 0.05, 0.1)):  # no name lies on the dot
+        for mark in widget.chart(widget.compute(alpha, price, 0.05)).marks[1]:
+            if "text" in mark and abs(mark["at"][1] + 0.02 - alpha) < 0.05:
+                assert mark["at"][0] > price + 0.03
+    assert widget.compute(1.0, 0.05, 0.95)["best"] == 0  # all are equal, but for their last bits
+    dear = {mark.get("key"): mark for mark in widget.chart(widget.compute(0.5, 1.0, 1.0)).marks[0]}
+    assert dear["line 1"]["label"] == "cost ↑25"
+    assert dear["line 1"]["line"][-1] == [6, lab.MOST]  # 1 + 2γ leaves there
+    assert dear["b12"]["bar"][3] == lab.MOST
 
 
 def test_adapting_follows_the_text(guesses) -> None:

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from lablib.course.plots.charts import WARM, Chart, axis, curves, panel
+from lablib.course.plots.charts import STROKES, WARM, Chart, axis, curves, panel
 from lablib.course.plots.explorer import choice, slider
 from lablib.course.plots.pictures import COLOURS
 from lablib.course.plots.scene import ChartExplorer
 from lablib.course.replay.rounds import LONGEST, Guesses, Length, replay, tokens_per_call
-from lablib.inference.speculation.costs import Costs, best_draft_tokens, speedup
+from lablib.inference.speculation.costs import Costs, expected_tokens
 from lablib.inference.speculation.draft_length import AdaptiveLength, FixedLength
 from lablib.validation import BadValue, integer
 
@@ -131,9 +131,13 @@ class Sources(ChartExplorer):
 
 SQUARE = [[0, 0], [1, 0], [1, 1], [0, 1]]
 FURTHEST = 12  # drafts, in the map of best lengths
+MOST = FURTHEST + 1  # tokens of a round; where even one draft pays, none costs more
 SHADES = {0: "#F7FAFD", 1: "#E3EEF8", 2: "#CFE1F2", 3: "#B5D4E9", 4: "#A2CAE4", 5: "#8ABDDC"}
 SHADES |= {8: "#6DAED5", FURTHEST: "#4B97C9"}
-HERE = "#F6CF92"  # the region in which the sliders stand
+HERE = "#F6CF92"  # the region in which the sliders stand, and the best round
+FASTER, SLOWER = "#CFE1F2", "#E5BBD2"  # rounds than plain decoding
+KEYS = [(FASTER, "faster than plain decoding", False), (SLOWER, "slower", False)]
+KEYS += [(HERE, "the best γ", False), (COLOURS[5], "cost × the best speed-up", STROKES[2])]
 
 
 class BestLength(ChartExplorer):
@@ -159,37 +163,76 @@ class BestLength(ChartExplorer):
         )
 
     def compute(self, alpha: float, drafting: float, reading: float) -> dict[str, Any]:
-        """Return the speed-up for γ = 0 ... 12, the best γ, and the map ``(α, price)`` of it."""
+        """Return tokens and cost for γ = 0 ... 12, the best γ, and the map ``(α, price)`` of it."""
         gammas = np.arange(FURTHEST + 1)
         costs = Costs(tuple(1 + reading * g for g in range(FURTHEST + 1)), drafting)
         per_round = 1 + gammas * (self._prices[:, None] + reading)  # (price, γ)
         gains = self._tokens[:, None] / per_round  # (α, price, γ)
+        fewest = 1e-12 * gammas  # among equals, whatever their last bits
+        tokens = [expected_tokens(alpha, g) for g in range(FURTHEST + 1)]
+        cost = [costs.of_round(g) for g in range(FURTHEST + 1)]
+        speedup = [each / price for each, price in zip(tokens, cost, strict=True)]
         return {
             "alpha": alpha,
             "drafting": drafting,
             "reading": reading,
-            "speedup": [speedup(alpha, g, costs) for g in range(FURTHEST + 1)],
-            "best": best_draft_tokens(alpha, costs, FURTHEST),
-            "map": (gains - 1e-12 * gammas).argmax(axis=-1),
+            "tokens": tokens,
+            "cost": cost,
+            "speedup": speedup,
+            "best": int((speedup - fewest).argmax()),
+            "map": (gains - fewest).argmax(axis=-1),
         }
 
     def chart(self, data: dict[str, Any]) -> Chart:
-        """Draw the speed-up at the left with its peak ringed, the map at the right."""
-        best, gammas = data["best"], range(FURTHEST + 1)
-        ring = {"dot": [best, data["speedup"][best]], "r": 9, "hollow": True, "colour": COLOURS[5]}
-        left = [{"key": "one", "rule": {"y": 1}, "dash": "2 3"}]
-        left += [*curves(gammas, {"speed-up": data["speedup"]}, [2]), {"key": "best", **ring}]
+        """Draw a round's tokens and cost, between them the speed-up; at the right the map."""
+        best = data["best"]
         x = axis(-0.5, FURTHEST + 0.5, "draft tokens γ", range(0, FURTHEST + 1, 2))
-        y = axis(1 / 32, 16, "", (0.125, 0.5, 1, 2, 8), log=True)
-        title = f"speed-up (dotted: ×1); best γ: {best}{'+' * (best == FURTHEST)}"
-        views = [panel(title, x, y, high=240)]
+        y = axis(1, MOST, "", (1, 2, 4, 8), log=True)
+        title = f"a round: tokens, cost (plain tokens); best γ: {best}{'+' * (best == FURTHEST)}"
+        views = [panel(title, x, y, ["tokens"], high=240)]
         price, alpha = (axis(0, 1, name, (0, 0.5, 1)) for name in ("price of a draft", ""))
         title = "best γ for each α (upward) and price; orange: here"
         views.append(panel(title, price, alpha, high=240))
         note = f"Here: α = {data['alpha']:.2f}, price {data['drafting']:.2f}; best γ: {best}."
         here = {"dot": [data["drafting"], data["alpha"]], "r": 7, "colour": COLOURS[5]}
         regions = self._regions(data["map"], data["reading"], best)
-        return Chart(views, [left, [*regions, {"key": "here", **here, "note": note}]])
+        for mark in regions:  # a name steps aside from the dot
+            near = "text" in mark and abs(mark["at"][1] + 0.02 - data["alpha"]) < 0.055
+            if near and data["drafting"] < 0.12:
+                mark["at"][0] = round(data["drafting"] + 0.035, 3)
+        marks = [self._rounds(data), [*regions, {"key": "here", **here, "note": note}]]
+        return Chart(views, marks, KEYS)
+
+    def _rounds(self, data: dict[str, Any]) -> list[dict[str, Any]]:
+        """Return a bar from cost to tokens for each γ, as high as its speed-up, and both curves."""
+        best, marks = data["best"], []
+        for gamma, pair in enumerate(zip(data["tokens"], data["cost"], strict=True)):
+            (tokens, cost), gain = pair, data["speedup"][gamma]
+            fill = HERE if gamma == best else FASTER if tokens > cost else SLOWER
+            span = [float(f"{min(MOST, each):.5g}") for each in sorted(pair)]
+            bar = {"bar": [gamma - 0.4, gamma + 0.4, *span], "fill": fill}
+            marks.append({"key": f"b{gamma}", **bar, "note": f"γ = {gamma}: ×{gain:.2f}."})
+        tokens, cost = curves(range(FURTHEST + 1), {"tokens": data["tokens"], "cost": data["cost"]})
+        cost |= {"colour": COLOURS[7], "dash": STROKES[1]}
+        if cost["line"][-1][1] > MOST:  # more than all tokens: it leaves the panel, and says so
+            inside = [point for point in cost["line"] if point[1] < MOST]
+            leaves = round((MOST - 1) / (data["cost"][1] - 1), 3)
+            cost |= {"line": [*inside, [leaves, MOST]], "label": f"cost ↑{data['cost'][-1]:.0f}"}
+        if best < FURTHEST:  # what the longest round comes to, at its bar's foot
+            lower = min(data["tokens"][-1], data["cost"][-1])
+            beside = lower / 1.25 if lower > 1.3 else 1.08 * lower
+            last = {"at": [FURTHEST + 0.4, round(beside, 3)], "anchor": "end"}
+            marks.append({"key": "last", "text": f"×{data['speedup'][-1]:.2f}", **last})
+        if best == 0:
+            ring = {"dot": [0, 1], "r": 8, "hollow": True, "colour": COLOURS[5]}
+            return [*marks, tokens, cost, {"key": "plain", **ring}]
+        gain = data["speedup"][best]
+        at = [best + 0.2, round(min(MOST, 1.06 * data["tokens"][best]), 3)]
+        name = {"text": f"×{gain:.2f}", "at": at, "anchor": "end", "bold": True}
+        raised = {"line": [[g, round(gain * each, 4)] for g, each in enumerate(data["cost"])]}
+        raised |= {"colour": COLOURS[5], "dash": STROKES[2], "wide": 1.5}
+        marks += [{"key": "gain", **name}, {"key": "raised", **raised}]
+        return [*marks, tokens, cost]
 
     def _regions(self, best: np.ndarray, reading: float, here: int) -> list[dict[str, Any]]:
         """Return the regions, the more drafts the darker but for that of ``here``, and names."""
@@ -211,12 +254,16 @@ class BestLength(ChartExplorer):
         return marks
 
     def caption(self, data: dict[str, Any]) -> str:
-        """Name the best γ, and what it is worth."""
+        """Name the best γ, what it brings for which cost, and what the longest would do."""
         best = data["best"]
+        gains = [f"×{gain:.2f}" for gain in data["speedup"]]
+        tokens, cost = (f"{data[name][best or 1]:.2f}" for name in ("tokens", "cost"))
+        bring = f"{tokens} tokens for the cost of {cost}, {gains[best or 1]}"
         if best == 0:
-            return f"Here no drafts at all is best; one draft gives ×{data['speedup'][1]:.2f}."
-        more = f" or more; {best}, the last one shown," * (best == FURTHEST) or ", which"
-        return f"Here the best γ is {best}{more} gives ×{data['speedup'][best]:.2f}."
+            return f"Here no drafts at all is best: one draft brings {bring}."
+        if best == FURTHEST:
+            return f"Here the best γ is {best} or more: {best} drafts bring {bring}."
+        return f"Here the best γ is {best}: {bring}; {FURTHEST} drafts give {gains[-1]}."
 
 
 # ------------------------------------------------------------------ a length that adapts

@@ -105,7 +105,8 @@ function lines([add, write], {left, place, most, top, bottom, mean, right, end, 
   add('mean', 'path', {d: `M${place(mean)} ${top}V${bottom}`, stroke: INK.line, 'stroke-dasharray': '3 3'});
   add('l-waste', 'path', ticks(1, left, bottom + 11, 4));
   write('L-waste', left + 8, bottom + 12, `${end - left > 235 ? 'a draft in vain, ' : ''}unjudged: ${vain}`);
-  if (more > 0) write('more', end, bottom + 12, `… ${more} tokens`, {'text-anchor': 'end', fill: INK.faint});
+  const hidden = end - left > 400 ? `no room for the last tokens of some texts, up to ${more}` : `up to ${more} hidden`;
+  if (more > 0) write('more', end, bottom + 12, hidden, {'text-anchor': 'end'});
   write('side', right, bottom + 25, `${what} (1: plain, dashed: mean)`, {'text-anchor': 'end', fill: INK.faint});
 }
 
