@@ -181,7 +181,7 @@ class Rounds:
         """Return the draft model's chances of a first word ``(V,)``, and of each path ``(N,)``."""
         paths = Drafts(one.drafts, one.parents, None).paths
         rows = np.array(self._draft.after([(), *(path[:-1] for path in paths[1:])]), np.float64)
-        q, chances = softmax(rows / self._drafted_at, axis=-1), [1.0]
+        q, worth = softmax(rows / self._drafted_at, axis=-1), [1.0]
         for token, parent, after in zip(one.drafts, one.parents, q[1:], strict=True):
-            chances.append(chances[parent + 1] * after[token])
-        return q[0], np.array(chances[1:])
+            worth.append(worth[parent + 1] * after[token])
+        return q[0], np.array(worth[1:])

@@ -239,8 +239,8 @@ function plane(add, write, {nodes, trails, tosses, toss, chosen}, left, top, siz
     trail.forEach(([count, price, tokens], i) => {
       const now = count === nodes;
       const dot = [`p-${name}${i}`, 'circle', {cx: x(price), cy: y(tokens), r: now ? 6 : 2.5, ...look,
-        note: `${name} of ${count}${number ? '' : `, mean of ${tosses.length} tosses`}: ${tokens.toFixed(2)} tokens a call, for the price of ${price.toFixed(2)}: `
-          + `×${(tokens / price).toFixed(2)}.`}];
+        note: `${name} of ${count}${number ? '' : `, mean of ${tosses.length} tosses`}: ${tokens.toFixed(2)} tokens a call, `
+          + `for the price of ${price.toFixed(2)}: ×${(tokens / price).toFixed(2)}.`}];
       const [, before, less] = trail[Math.max(0, i - 1)];
       for (let k = 0; k < 1; k += 0.1) spots.push([x(before) + k * (x(price) - x(before)), y(less) + k * (y(tokens) - y(less)), 1, 1]);
       spots.push([x(price), y(tokens), now ? 8 : 4, 4]);
@@ -258,7 +258,9 @@ function plane(add, write, {nodes, trails, tosses, toss, chosen}, left, top, siz
     const [px, py] = speed > 1 ? [x(far / speed), top - 7] : [left + size + 14, y(far * speed)];
     spots.push([px - 6, py, 7, 30], [px + 6, py, 7, 30]);
   }
-  for (let k = 0; k < 12; k++) spots.push([left + 9 + 6 * k, top + 10, 5, 9], [left + 9 + 6 * k, top + 23, 5, 9], [left + 9 + 5 * k, top + 36, 5, 9], [left + 9 + 4 * k, top + 49, 5, 9]);  // words
+  [6, 6, 5, 4].forEach((wide, line) => {  // words
+    for (let k = 0; k < 12; k++) spots.push([left + 9 + wide * k, top + 10 + 13 * line, 5, 9]);
+  });
   for (const name of ['tree', 'chain']) {  // the last number stands where it meets least
     const [count, price, tokens] = trails[name].at(-1), highest = Math.max(...Object.values(trails).map(each => each.at(-1)[2]));
     const out = tokens < highest ? 1 : -1;
