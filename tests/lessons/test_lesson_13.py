@@ -189,9 +189,25 @@ def test_the_target_reads_all_sizes_at_once_and_nothing_is_read_for_fewer_nodes(
     every = sizes.Rounds(watched, TEXT, read, 8, "rejection", None, 1.0)
     before = [list(counts) for counts in given]
     found = [every.of(nodes) for nodes in (2, 4, 8)]  # what was read is enough
-    drafts = [rounds.Drafts(one.drafts, one.parents, None) for both in found for one in both]
+    assert [[one.depths.size - 1 for one in both] for both in found] == [[2, 2], [4, 4], [8, 8]]
     assert [list(counts) for counts in given] == before
-    assert given[0] == [len({path for one in drafts for path in one.paths})]
+    assert given[0] == [9, 9]  # the text's last token and 8 drafts, of the chain and of the tree
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+def test_chains_side_by_side_are_those_of_each_seed_alone(models, temperature):
+    read = [sizes.read(model, TEXT) for model in models]
+    given = models, TEXT, read, 6, temperature
+    every = sizes.Chains(*given, range(3, 9))
+    for rule in rounds.RULES:
+        alone = [sizes.Chains(*given, [seed]).of(seed, rule, 4) for seed in range(3, 9)]
+        assert [every.of(seed, rule, 4).drafts for seed in range(3, 9)] == [
+            one.drafts for one in alone
+        ]
+        assert every.expected(rule, 4) == pytest.approx([one.expected for one in alone], abs=1e-3)
+    assert len({tuple(every.of(seed, "match", 4).drafts) for seed in range(3, 9)}) == (
+        6 if temperature else 1
+    )
 
 
 def test_a_draft_at_temperature_0_takes_the_best_words(models):
@@ -229,10 +245,14 @@ def test_the_widget_compares_a_tree_with_a_chain(widget):
     grown, chain, costs = widget.compare("one", "match", 8, lab.ALL, 1.0)
     assert costs == pytest.approx((PRICES.tree(8, int(grown.depths.max())), PRICES.chain(8)))
     assert list(data["trails"]) == ["tree", "chain"]
-    for name, one, cost in zip(data["trails"], (grown, chain), costs, strict=True):
+    tossed = [widget.compare("one", "match", 8, lab.ALL, 1.0, toss)[1] for toss in range(10)]
+    assert data["tosses"] == pytest.approx([one.expected for one in tossed])
+    assert data["tosses"][data["toss"]] == pytest.approx(chain.expected)
+    yields = grown.expected, np.mean(data["tosses"])  # a chain's, over all tosses
+    for name, tokens, cost in zip(data["trails"], yields, costs, strict=True):
         trail = data["trails"][name]
         assert [count for count, *_ in trail] == [1, 2, 4, 8, 12, 16]
-        assert trail[3] == [8, pytest.approx(cost), pytest.approx(one.expected)]
+        assert trail[3] == [8, pytest.approx(cost), pytest.approx(tokens)]
     assert chain.parents == list(range(-1, 7))
     assert data["reach"] == pytest.approx(grown.reach)
     assert [name for name, _ in data["chain"]] == [f"␣{token}" for token in chain.drafts]
@@ -252,9 +272,10 @@ def test_the_widget_compares_a_tree_with_a_chain(widget):
     assert max(widget.compute("two", "rejection", 5, 2, 0.5, 3)["depth"]) <= 2
     trail = widget.compute("two", "match", 5, 2, 0.5, 3)["trails"]["tree"]
     assert [count for count, *_ in trail] == [1, 2, 4, 5, 8, 12, 16]
-    again = widget.compute("two", "match", 5, 2, 0.5, 8)["trails"]
-    assert again["tree"] == trail  # chosen, not drawn; a chain is drawn at each toss
-    assert again["chain"] != widget.compute("two", "match", 5, 2, 0.5, 3)["trails"]["chain"]
+    again, other = (widget.compute("two", "match", 5, 2, 0.5, toss) for toss in (8, 3))
+    assert again["trails"]["tree"] == trail  # chosen, not drawn; a chain is drawn at each toss
+    assert again["chain"] != other["chain"]
+    assert again["trails"] == other["trails"]  # of chains the mean
     tossed = [widget.compute("one", "match", 8, 1, 1.0, toss) for toss in range(10)]
     assert len({(*each["path"], each["own"]) for each in tossed}) > 5  # most of them differ
     json.dumps([widget.told, data])  # what the page gets

@@ -94,8 +94,13 @@ def law(
     it. Rejection does the same with drafts that are certain, q one-hot.
     """
     if one_of("rule", rule, RULES) == "match":
-        q, rule = np.eye(p.shape[1])[list(drafts)], "rejection"
+        q, rule = _certain(drafts, p.shape[1]), "rejection"
     return tree_rules.tree_rule(rule)(p, q, drafts, parents)
+
+
+def _certain(tokens: Any, size: int) -> np.ndarray:
+    """Return the distributions ``(..., V)`` that have tokens ``(...)`` for sure."""
+    return np.equal.outer(tokens, np.arange(size)).astype(float)
 
 
 def one_round(
@@ -116,10 +121,10 @@ def one_round(
     before = session.calls
     proposal = session.propose([text], [nodes], sampler)
     forwards = session.calls - before
-    drafts = drafts_of(proposal, nodes)
+    drafts = drafts_of(proposal).first(nodes)
     parents = [-1, *(1 + parent for parent in drafts.parents)]
     logits = reader.forward(mx.array([[text[-1], *drafts.tokens]]), parents=parents)
-    return replace(judged(drafts, logits[0], rule, temperature), forwards=forwards)
+    return replace(judged(drafts, chances(logits[0], temperature), rule), forwards=forwards)
 
 
 class Drafts(NamedTuple):
@@ -128,6 +133,10 @@ class Drafts(NamedTuple):
     tokens: list[int]
     parents: list[int]
     q: np.ndarray | None
+
+    def first(self, nodes: int) -> "Drafts":
+        """Return the first ``nodes`` of them."""
+        return Drafts(*(None if each is None else each[:nodes] for each in self))
 
     @property
     def paths(self) -> list[tuple[int, ...]]:
@@ -138,21 +147,26 @@ class Drafts(NamedTuple):
         return paths
 
 
-def drafts_of(proposal: Proposal, nodes: int) -> Drafts:
-    """Return the first ``nodes`` drafts of a proposal."""
-    tokens = proposal.tokens.tolist()[0][:nodes]
-    parents = range(-1, nodes) if proposal.parents is None else proposal.parents
-    q = None if proposal.q is None else np.array(proposal.q[0, :nodes], np.float64)
-    return Drafts(tokens, list(parents[: len(tokens)]), q)
+def drafts_of(proposal: Proposal, row: int = 0) -> Drafts:
+    """Return the drafts of a proposal, for one of its texts."""
+    tokens = proposal.tokens.tolist()[row]
+    parents = range(-1, len(tokens) - 1) if proposal.parents is None else proposal.parents
+    q = None if proposal.q is None else np.array(proposal.q[row], np.float64)
+    return Drafts(tokens, list(parents), q)
 
 
-def judged(drafts: Drafts, logits: mx.array, rule: str, temperature: float) -> Round:
-    """Return what a rule makes of drafts; ``logits (N+1, V)`` are the target's."""
+def chances(logits: mx.array, temperature: float) -> np.ndarray:
+    """Return the probabilities ``(..., V)`` of logits ``(..., V)``."""
     rows = np.array(logits.astype(mx.float32), np.float64)
-    size = rows.shape[-1]
-    p = softmax(rows / temperature, -1) if temperature else np.eye(size)[rows.argmax(-1)]
+    if temperature == 0:
+        return _certain(rows.argmax(-1), rows.shape[-1])
+    return softmax(rows / temperature, -1)
+
+
+def judged(drafts: Drafts, p: np.ndarray, rule: str) -> Round:
+    """Return what a rule makes of drafts; ``p (N+1, V)`` are the target's probabilities."""
     tokens, parents, q = drafts
-    q = np.eye(size)[tokens] if q is None else q
+    q = _certain(tokens, p.shape[-1]) if q is None else q
     return Round(tokens, parents, p, *law(rule, p, q, tokens, parents))
 
 
@@ -193,10 +207,10 @@ def engine_round(
     return len(drafted[0].tokens)
 
 
-def sampler_for(text: list[int], nodes: int, options: SamplerOptions) -> TextSampler:
-    """Return what draws ``nodes`` drafts after a text, in its first round."""
+def sampler_for(text: list[int], nodes: int, *options: SamplerOptions) -> TextSampler:
+    """Return what draws ``nodes`` drafts after a text, in its first round, with each options."""
     sampler = TextSampler(len(text) + nodes + 1)
-    sampler.add([Row(0, text, options, 0, nodes + 1, frozenset())])
+    sampler.add([Row(0, text, each, 0, nodes + 1, frozenset()) for each in options])
     return sampler
 
 

@@ -14,6 +14,7 @@ from lablib.cache import kv, tree
 from lablib.course.lessons.lesson_13.rounds import (
     Drafts,
     Round,
+    chances,
     drafts_of,
     judged,
     sampler_for,
@@ -76,6 +77,47 @@ class _Said:
         return forward
 
 
+class Chains:
+    """Chains of drafts after one text, one for each seed; each is what it would be alone.
+
+    They are drafted and read side by side, so that many cost little more than one.
+
+    Args:
+        models, text, read, most, temperature: as in ``Rounds``.
+        seeds: of what is drawn.
+    """
+
+    def __init__(
+        self,
+        models: Sequence[Any],
+        text: Sequence[int],
+        read: Sequence[kv.Cache],
+        most: int,
+        temperature: float,
+        seeds: Sequence[int],
+    ) -> None:
+        (target, draft), n = models, len(seeds)
+        options = [SamplerOptions(temperature=temperature, seed=seed) for seed in seeds]
+        sampler = sampler_for(list(text), most, *options)
+        of_target, of_draft = (kv.expand(cache, n) for cache in read)
+        ends = mx.array([text[-1:]] * n)
+        drawn = draw_in_turn(partial(draft, cache=of_draft), ends, [most] * n, sampler)
+        logits = target(mx.concatenate([ends, drawn.tokens], axis=1), cache=of_target)
+        drafts = [drafts_of(drawn, row) for row in range(n)]
+        p = chances(logits, temperature)
+        self._read = dict(zip(seeds, zip(drafts, p, strict=True), strict=True))
+        self.of = lru_cache(None)(self._of)
+
+    def _of(self, seed: int, rule: str, nodes: int) -> Round:
+        """Return the round of a seed's chain of so many nodes."""
+        drafts, p = self._read[seed]
+        return replace(judged(drafts.first(nodes), p[: nodes + 1], rule), forwards=nodes)
+
+    def expected(self, rule: str, nodes: int) -> list[float]:
+        """Return the expected tokens of each seed's round, with so many nodes."""
+        return [self.of(seed, rule, nodes).expected for seed in self._read]
+
+
 class Rounds:
     """The rounds of one text under one rule, with a tree and with a chain of any size.
 
@@ -88,6 +130,7 @@ class Rounds:
         depth: the longest path of a tree; None: no bound.
         temperature: of both models.
         seed: of what is drawn.
+        chains: hold this seed's; None: it is drafted here.
     """
 
     def __init__(
@@ -100,30 +143,28 @@ class Rounds:
         depth: int | None,
         temperature: float,
         seed: int = 0,
+        chains: Chains | None = None,
     ) -> None:
-        self._target, self._draft = (
+        target, self._draft = (
             _Said(model, text[-1], cache) for model, cache in zip(models, read, strict=True)
         )
-        self._judged = partial(judged, rule=rule, temperature=temperature)
         self._drafted_at = temperature or 1.0  # at 0, too, a tree grows by the chances at 1
         options = SamplerOptions(temperature=temperature, seed=seed)
         sampler, end = sampler_for(list(text), most, options), mx.array([text[-1:]])
-        chain = draw_in_turn(self._draft.forward(), end, [most], sampler)
+        chains = chains or Chains(models, text, read, most, temperature, [seed])
+        self._chain = partial(chains.of, seed, rule)
         self._drawn = rule != "match" and temperature > 0
         self._grow = partial(grow, unread=end, sampler=sampler, depth=depth, drawn=self._drawn)
-        grown = self._grow(self._draft.forward(), limits=[most])
-        self._drafts = grown, chain
-        both = (drafts_of(each, most).paths for each in self._drafts)
-        self._target.after([path for paths in both for path in paths])  # in one forward
+        self._grown = drafts_of(self._grow(self._draft.forward(), limits=[most]))
+        self._p, self._rule = chances(target.after(self._grown.paths), temperature), rule
         self.of = lru_cache(None)(self._of)
 
     def _of(self, nodes: int) -> list[Round]:
         """Return the rounds of a tree and of a chain of so many nodes."""
-        drafts = [drafts_of(each, nodes) for each in self._drafts]
-        grown, chain = (self._judged(one, self._target.after(one.paths)) for one in drafts)
+        grown = judged(self._grown.first(nodes), self._p[: nodes + 1], self._rule)
         levels = int(grown.depths.max())  # who looks for drawn words finds one
         looks = levels if self._drawn else self._looks(nodes)
-        return [replace(grown, forwards=looks), replace(chain, forwards=nodes)]
+        return [replace(grown, forwards=looks), self._chain(nodes)]
 
     def _looks(self, nodes: int) -> int:
         """Return how many forwards it takes to grow a tree of so many nodes alone."""
@@ -140,7 +181,7 @@ class Rounds:
         """Return the draft model's chances of a first word ``(V,)``, and of each path ``(N,)``."""
         paths = Drafts(one.drafts, one.parents, None).paths
         rows = np.array(self._draft.after([(), *(path[:-1] for path in paths[1:])]), np.float64)
-        q, chances = softmax(rows / self._drafted_at, axis=-1), [1.0]
+        q, worth = softmax(rows / self._drafted_at, axis=-1), [1.0]
         for token, parent, after in zip(one.drafts, one.parents, q[1:], strict=True):
-            chances.append(chances[parent + 1] * after[token])
-        return q[0], np.array(chances[1:])
+            worth.append(worth[parent + 1] * after[token])
+        return q[0], np.array(worth[1:])

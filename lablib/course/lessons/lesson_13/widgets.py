@@ -6,7 +6,7 @@ from typing import Any
 
 from lablib.cache import tree
 from lablib.course.lessons.lesson_13.rounds import RULES, Prices, Round
-from lablib.course.lessons.lesson_13.sizes import Rounds, read
+from lablib.course.lessons.lesson_13.sizes import Chains, Rounds, read
 from lablib.course.plots.charts import WARM, Chart, axis, curves, panel
 from lablib.course.plots.explorer import choice, slider
 from lablib.course.plots.pictures import COLOURS, visible
@@ -19,6 +19,9 @@ MOST = 16  # nodes
 TRAIL = (1, 2, 4, 8, 12, 16)  # numbers of nodes that the plane shows at once
 FIRST = 6  # of the draft's first words, the likeliest; those of the tree stand there, too
 ALL = "no bound"  # as a depth
+# Of the tosses. The one at rest, 4, was chosen: a path stays, and tree and chain yield about what
+# they do on average.
+_SEEDS = range(24, 34)
 _OTHER, LEAD = "#888888", "#B34A00"
 
 
@@ -105,6 +108,7 @@ class Trees(SceneExplorer):
         self.target, self.draft, self.prices = target, draft, prices
         self.texts, self.pieces = dict(texts), list(pieces)
         self._rounds = lru_cache(64)(self._uncached)
+        self._chains = lru_cache(16)(self._drafted)
         self._read = {
             name: [read(model, ids) for model in (target, draft)] for name, ids in texts.items()
         }
@@ -116,13 +120,21 @@ class Trees(SceneExplorer):
             nodes=slider(8, 1, MOST, label="nodes"),
             depth=choice(ALL, [1, 2, 3, 4, 6, ALL], label="longest path"),
             temperature=slider(1.0, 0.0, 2.0, 0.25, label="temperature"),
-            toss=slider(4, 0, 9, label="toss"),
+            toss=slider(4, 0, len(_SEEDS) - 1, label="toss"),
         )
 
-    def _uncached(self, text: str, rule: str, depth: int | str, *drawn: float) -> Rounds:
+    def _drafted(self, text: str, temperature: float) -> Chains:
+        """Return the chains of all tosses, at a temperature."""
+        models, ids = (self.target, self.draft), self.texts[text]
+        return Chains(models, ids, self._read[text], MOST, temperature, _SEEDS)
+
+    def _uncached(
+        self, text: str, rule: str, depth: int | str, temperature: float, toss: int
+    ) -> Rounds:
         """Return the rounds of trees and chains of any size, at a temperature and in a toss."""
-        ids, read, bound = self.texts[text], self._read[text], None if depth == ALL else depth
-        return Rounds((self.target, self.draft), ids, read, MOST, rule, bound, *drawn)
+        models, bound = (self.target, self.draft), None if depth == ALL else depth
+        given = self.texts[text], self._read[text], MOST, rule, bound, temperature, _SEEDS[toss]
+        return Rounds(models, *given, self._chains(text, temperature))
 
     def compare(
         self, text: str, rule: str, nodes: int, depth: int | str, temperature: float, toss: int = 0
@@ -135,18 +147,23 @@ class Trees(SceneExplorer):
     def compute(
         self, text: str, rule: str, nodes: int, depth: int | str, temperature: float, toss: int
     ) -> dict[str, Any]:
-        """Return the tree, the path that stays, the chain, and both of ever more nodes."""
+        """Return the tree, the path that stays, the chain, and both of ever more nodes.
+
+        Of chains, which are drawn, their mean over all tosses.
+        """
         grown, chain, _ = self.compare(text, rule, nodes, depth, temperature, toss)
-        (depths, rows), (path, own) = layout(grown.parents), grown.toss(toss)
+        (depths, rows), (path, own) = layout(grown.parents), grown.toss(_SEEDS[toss])
         first, drafted = self._rounds(text, rule, depth, temperature, toss).drafted(grown)
         roots = [n for n, up in zip(grown.drafts, grown.parents, strict=True) if up < 0]
         ranked = enumerate(np.argsort(-first, kind="stable").tolist())
         likely = [token for place, token in ranked if place < FIRST or token in roots]
         trails: dict[str, list[list[float]]] = {"tree": [], "chain": []}
+        chains = self._chains(text, temperature)
         for count in sorted({*TRAIL, nodes}):
-            *both, costs = self.compare(text, rule, count, depth, temperature, toss)
-            for name, one, cost in zip(trails, both, costs, strict=True):
-                trails[name].append([count, cost, one.expected])
+            one, _, costs = self.compare(text, rule, count, depth, temperature, toss)
+            yields = one.expected, float(np.mean(chains.expected(rule, count)))
+            for name, cost, tokens in zip(trails, costs, yields, strict=True):
+                trails[name].append([count, cost, tokens])
         return {
             "text": visible("".join(self.pieces[token] for token in self.texts[text])[-44:]),
             "nodes": nodes,
@@ -167,19 +184,22 @@ class Trees(SceneExplorer):
                 for token, stays in zip(chain.drafts, chain.reach, strict=True)
             ],
             "trails": trails,
+            "tosses": chains.expected(rule, nodes),
+            "toss": toss,
         }
 
     def caption(self, data: dict[str, Any]) -> str:
-        """Say what a call writes in this toss, and on average with its drafts and a chain's."""
+        """Say what a call writes in this toss, and what it does on average."""
         stays = "".join(data["names"][node] for node in data["path"])
-        tree_, chain = (
-            next(each for each in trail if each[0] == data["nodes"])
+        grown, chain = (
+            next(tokens for count, _, tokens in trail if count == data["nodes"])
             for trail in data["trails"].values()
         )
         said = f"“{stays}” stays" if stays else "no draft stays"
+        which = "the tree" if data["chosen"] else "the tree of this toss"
         return (
-            f"In this toss {said}, and the target adds “{data['own']}”. With its drafts the "
-            f"tree yields {tree_[2]:.2f} tokens a call on average, the chain {chain[2]:.2f}."
+            f"In this toss {said}, and the target adds “{data['own']}”. On average {which} "
+            f"yields {grown:.2f} tokens a call, and a chain, over all ten tosses, {chain:.2f}."
         )
 
 

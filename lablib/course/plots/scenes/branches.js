@@ -1,11 +1,13 @@
 // A tree of drafts, the chain of as many, and what both are worth.
 //
 // constants: {most}: the highest price that a call may have.
-// data: {text, names, parents, reach, drafted, chosen, first, path, own, depth, row, nodes, reading, chain, trails: {tree, chain}}:
+// data: {text, names, parents, reach, drafted, chosen, first, path, own, depth, row, nodes, reading, chain, tosses,
+//   toss, trails: {tree, chain}}:
 //   of each node its token, parent (-1 is the text), chance to stay, the draft's chance to get there, place, and whether the
 //   tree grew by these chances; of the draft's likeliest first words, and the tree's, [name, its chance, whether it is in the
 //   tree]; the nodes that stay in this toss, the token after them; what reading costs, in plain tokens; of the chain's words
-//   [name, chance to stay]; of tree and chain [nodes, price in plain tokens, tokens a call] for some numbers of nodes.
+//   [name, chance to stay]; tokens a call of the chain of each toss, and which toss this is; of tree and chain [nodes, price in
+//   plain tokens, tokens a call] for some numbers of nodes, of chains the mean of all tosses.
 
 const INK = {line: '#333333', faint: '#767676', grid: '#DDDDDD', stays: '#009E73', reading: '#BBBBBB',
   tree: '#7A4B94', chain: '#0072B2', even: '#111111', draft: '#B34A00'};
@@ -17,7 +19,7 @@ function branches({most: dear}, data, room) {
   const narrow = room < 700, width = Math.max(250, Math.min(room, 850));
   const size = Math.min(245, width - 66), beside = width - 33 - size, slim = narrow || beside < 560;  // two lines of legend
   const top = slim ? 88 : 71, tall = narrow ? TALL : HIGH, chain_at = top + tall + FIRST + 26, low = chain_at + CHAIN;
-  const plane_at = narrow ? [30, low + 58] : [beside, 48], price_at = plane_at[1] + size + 56;
+  const plane_at = narrow ? [30, low + 72] : [beside, 62], price_at = plane_at[1] + size + 56;
   const tree = {left: 4, top, width: narrow ? width - 8 : beside - 52};
 
   const shapes = [];
@@ -201,12 +203,12 @@ function price(add, write, {nodes, trails, reading, depth, row, forwards}, dear,
 }
 
 // Price across, tokens upwards, both in doublings: equal speed-ups are lines side by side.
-function plane(add, write, {nodes, trails}, left, top, size) {
+function plane(add, write, {nodes, trails, tosses, toss, chosen}, left, top, size) {
   const doublings = 4.1;
   const x = price => left + size * Math.log2(price) / doublings;
   const y = tokens => top + size * (1 - Math.log2(tokens) / doublings);
   const far = 2 ** doublings;
-  write('plane', left, top - 33, 'these drafts: tokens for the price', {'font-weight': 600});
+  write('plane', left, top - 47, 'tokens for the price', {'font-weight': 600});
   add('frame', 'rect', {x: left, y: top, width: size, height: size, fill: 'none', stroke: INK.grid});
   for (const speed of [0.5, 1, 1.5, 2, 4]) {
     const from = Math.max(1, 1 / speed), to = Math.min(far, far / speed), even = speed === 1;
@@ -223,6 +225,13 @@ function plane(add, write, {nodes, trails}, left, top, size) {
   write('price', left + size / 2, top + size + 29, 'price of a call, in plain tokens', {'text-anchor': 'middle', 'font-size': 11});
   write('tokens', left - 22, top - 5, 'tokens a call', {'font-size': 11});
   const spots = [], small = [];  // small dots lie on large ones
+  const here = x(trails.chain.find(each => each[0] === nodes)[1]);
+  [...tosses.keys()].sort((one, other) => (one === toss) - (other === toss)).forEach(each => {  // this toss' lies on top
+    const own = each === toss, at = y(tosses[each]);
+    add(`o${each}`, 'path', {d: `M${here - 11} ${at}h22`, stroke: own ? INK.chain : PALE.chain, 'stroke-width': own ? 2.5 : 1.5,
+      note: `chain of ${nodes} in ${own ? 'this' : 'another'} toss: ${tosses[each].toFixed(2)} tokens a call.`});
+    spots.push([here - 7, at, 4, 4], [here + 7, at, 4, 4]);
+  });
   ['chain', 'tree'].forEach((name, number) => {
     const trail = trails[name], colour = INK[name], look = {stroke: colour, 'stroke-width': 1.5, fill: number ? colour : '#FFFFFF'};
     const line = {stroke: colour, 'stroke-width': 1.5, 'stroke-dasharray': number ? '' : '5 3'};
@@ -230,17 +239,18 @@ function plane(add, write, {nodes, trails}, left, top, size) {
     trail.forEach(([count, price, tokens], i) => {
       const now = count === nodes;
       const dot = [`p-${name}${i}`, 'circle', {cx: x(price), cy: y(tokens), r: now ? 6 : 2.5, ...look,
-        note: `${name} of ${count}: ${tokens.toFixed(2)} tokens a call, for the price of ${price.toFixed(2)}: `
-          + `×${(tokens / price).toFixed(2)}.`}];
+        note: `${name} of ${count}${number ? '' : `, mean of ${tosses.length} tosses`}: ${tokens.toFixed(2)} tokens a call, `
+          + `for the price of ${price.toFixed(2)}: ×${(tokens / price).toFixed(2)}.`}];
       const [, before, less] = trail[Math.max(0, i - 1)];
       for (let k = 0; k < 1; k += 0.1) spots.push([x(before) + k * (x(price) - x(before)), y(less) + k * (y(tokens) - y(less)), 1, 1]);
       spots.push([x(price), y(tokens), now ? 8 : 4, 4]);
       if (!now) return small.push(dot);
       add(...dot);
-      const at = left + 118 * number;
-      add(`l-${name}`, 'path', {d: `M${at} ${top - 21}h24`, ...line});
-      add(`k-${name}`, 'circle', {cx: at + 12, cy: top - 21, r: 5, ...look});
-      write(`P-${name}`, at + 29, top - 17, `${name} ×${(tokens / price).toFixed(2)}`, {fill: colour, 'font-weight': 700});
+      const at = top - 31 + 14 * number, said = number ? `in ${chosen ? 'every' : 'this'} toss` : `mean of ${tosses.length} tosses`;
+      add(`l-${name}`, 'path', {d: `M${left} ${at - 4}h24`, ...line});
+      add(`k-${name}`, 'circle', {cx: left + 12, cy: at - 4, r: 5, ...look});
+      write(`P-${name}`, left + 29, at, `${name} ×${(tokens / price).toFixed(2)}`, {fill: colour, 'font-weight': 700});
+      write(`O-${name}`, left + 35 + 7.4 * (name.length + 6), at, said, {'font-size': 11, fill: colour});
     });
   });
   small.forEach(dot => add(...dot));
@@ -248,17 +258,21 @@ function plane(add, write, {nodes, trails}, left, top, size) {
     const [px, py] = speed > 1 ? [x(far / speed), top - 7] : [left + size + 14, y(far * speed)];
     spots.push([px - 6, py, 7, 30], [px + 6, py, 7, 30]);
   }
-  for (let k = 0; k < 12; k++) spots.push([left + 12 + 9 * k, top + 14, 5, 9], [left + 12 + 4 * k, top + 26, 5, 9]);  // words
+  [6, 6, 5, 4].forEach((wide, line) => {  // words
+    for (let k = 0; k < 12; k++) spots.push([left + 9 + wide * k, top + 10 + 13 * line, 5, 9]);
+  });
   for (const name of ['tree', 'chain']) {  // the last number stands where it meets least
     const [count, price, tokens] = trails[name].at(-1), highest = Math.max(...Object.values(trails).map(each => each.at(-1)[2]));
     const out = tokens < highest ? 1 : -1;
     const places = [[16, 0], [0, 15 * out], [0, -15 * out], [16, 12 * out], [16, -12 * out], [-16, 0], [32, 0], [0, 30 * out]]
       .map(([dx, dy]) => [x(price) + dx, y(tokens) + dy]);
     const met = ([px, py]) => spots.filter(([sx, sy, r]) => Math.abs(sx - px) < 8 + r && Math.abs(sy - py) < 6 + r)
-      .reduce((sum, each) => sum + each[3], py > top + size + 3 || py < top - 2 || px < left + 8 ? 99 : 0);
+      .reduce((sum, each) => sum + each[3], py > top + size + 3 || py < top - 2 || px < left + 8 || px > left + size + 25 ? 99 : 0);
     const [px, py] = places.toSorted((one, other) => met(one) - met(other))[0];
     spots.push([px, py, 8, 99]);
     write(`c-${name}`, px, py + 4, String(count), {'text-anchor': 'middle', 'font-size': 11, fill: INK[name], ...cloth.HALO});
   }
-  [`dots: ${trails.tree[0][0]} to ${trails.tree.at(-1)[0]} nodes,`, `large: ${nodes}`].forEach((words, i) => write(`dots${i}`, left + 6, top + 17 + 13 * i, words, {'font-size': 11, fill: INK.faint}));
+  const [least, full] = [0, -1].map(i => trails.tree.at(i)[0]);
+  const corner = [[`dots: ${least} to ${full}`, INK.faint], [`nodes, large: ${nodes}`, INK.faint], ['bars: tosses', INK.chain], ['bold: this', INK.chain]];
+  corner.forEach(([words, fill], i) => write(`dots${i}`, left + 5, top + 14 + 13 * i, words, {'font-size': 11, fill}));
 }
