@@ -104,7 +104,7 @@ class Chains:
         temperature: float,
         seeds: Sequence[int],
     ) -> None:
-        (target, draft), n, self._most = models, len(seeds), most
+        (target, draft), n = models, len(seeds)
         options = [SamplerOptions(temperature=temperature, seed=seed) for seed in seeds]
         sampler = sampler_for(list(text), most, *options)
         of_target, of_draft = (kv.expand(cache, n) for cache in read)
@@ -122,12 +122,8 @@ class Chains:
         return replace(judged(drafts.first(nodes), p[: nodes + 1], rule), forwards=nodes)
 
     def expected(self, rule: str, nodes: int) -> list[float]:
-        """Return the expected tokens of each seed's round, with so many nodes.
-
-        A draft stays as often with others behind it as without: the longest chain tells of all.
-        """
-        longest = (self.of(seed, rule, self._most) for seed in self._read)
-        return [1 + float(one.reach[:nodes].sum()) for one in longest]
+        """Return the expected tokens of each seed's round, with so many nodes."""
+        return [self.of(seed, rule, nodes).expected for seed in self._read]
 
 
 class Rounds:
