@@ -253,6 +253,8 @@ def test_the_widget_compares_a_tree_with_a_chain(widget):
         trail = data["trails"][name]
         assert [count for count, *_ in trail] == [1, 2, 4, 8, 12, 16]
         assert trail[3] == [8, pytest.approx(cost), pytest.approx(tokens)]
+    drawn = widget.compute("one", "rejection", 8, lab.ALL, 1.0, 2)  # beside it, this toss' chain
+    assert drawn["trails"]["chain"][3][2] == pytest.approx(drawn["tosses"][2])
     assert chain.parents == list(range(-1, 7))
     assert data["reach"] == pytest.approx(grown.reach)
     assert [name for name, _ in data["chain"]] == [f"␣{token}" for token in chain.drafts]

@@ -187,7 +187,7 @@ class BestLength(ChartExplorer):
         """Draw a round's tokens and cost, between them the speed-up; at the right the map."""
         best = data["best"]
         x = axis(-0.5, FURTHEST + 0.5, "draft tokens γ", range(0, FURTHEST + 1, 2))
-        y = axis(1, MOST, "", (1, 2, 4, 8), log=True)
+        y = axis(1, 1.25 * MOST, "", (1, 2, 4, 8), log=True)  # a number stands above all tokens
         title = f"a round: tokens, cost (plain tokens); best γ: {best}{'+' * (best == FURTHEST)}"
         views = [panel(title, x, y, ["tokens"], high=240)]
         price, alpha = (axis(0, 1, name, (0, 0.5, 1)) for name in ("price of a draft", ""))
@@ -196,12 +196,14 @@ class BestLength(ChartExplorer):
         note = f"Here: α = {data['alpha']:.2f}, price {data['drafting']:.2f}; best γ: {best}."
         here = {"dot": [data["drafting"], data["alpha"]], "r": 7, "colour": COLOURS[5]}
         regions = self._regions(data["map"], data["reading"], best)
-        for mark in regions:  # a name steps aside from the dot
-            near = "text" in mark and abs(mark["at"][1] + 0.02 - data["alpha"]) < 0.055
-            if near and data["drafting"] < 0.12:
-                mark["at"][0] = round(data["drafting"] + 0.035, 3)
+        if data["drafting"] < 0.12:  # the dot takes the place of a name beside it
+            regions = [each for each in regions if not self._is_beside(each, data["alpha"])]
         marks = [self._rounds(data), [*regions, {"key": "here", **here, "note": note}]]
         return Chart(views, marks, KEYS)
+
+    @staticmethod
+    def _is_beside(mark: dict[str, Any], alpha: float) -> bool:
+        return "text" in mark and abs(mark["at"][1] + 0.02 - alpha) < 0.055
 
     def _rounds(self, data: dict[str, Any]) -> list[dict[str, Any]]:
         """Return a bar from cost to tokens for each γ, as high as its speed-up, and both curves."""
@@ -227,7 +229,7 @@ class BestLength(ChartExplorer):
             ring = {"dot": [0, 1], "r": 8, "hollow": True, "colour": COLOURS[5]}
             return [*marks, tokens, cost, {"key": "plain", **ring}]
         gain = data["speedup"][best]
-        at = [best + 0.2, round(min(MOST, 1.06 * data["tokens"][best]), 3)]
+        at = [best + 0.2, round(1.06 * data["tokens"][best], 3)]
         name = {"text": f"×{gain:.2f}", "at": at, "anchor": "end", "bold": True}
         raised = {"line": [[g, round(gain * each, 4)] for g, each in enumerate(data["cost"])]}
         raised |= {"colour": COLOURS[5], "dash": STROKES[2], "wide": 1.5}

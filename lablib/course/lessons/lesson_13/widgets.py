@@ -149,7 +149,7 @@ class Trees(SceneExplorer):
     ) -> dict[str, Any]:
         """Return the tree, the path that stays, the chain, and both of ever more nodes.
 
-        Of chains, which are drawn, their mean over all tosses.
+        Where a tree is chosen and not drawn, a chain's tokens are the mean over all tosses.
         """
         grown, chain, _ = self.compare(text, rule, nodes, depth, temperature, toss)
         (depths, rows), (path, own) = layout(grown.parents), grown.toss(_SEEDS[toss])
@@ -157,11 +157,14 @@ class Trees(SceneExplorer):
         roots = [n for n, up in zip(grown.drafts, grown.parents, strict=True) if up < 0]
         ranked = enumerate(np.argsort(-first, kind="stable").tolist())
         likely = [token for place, token in ranked if place < FIRST or token in roots]
+        chosen = rule == "match" or temperature == 0
         trails: dict[str, list[list[float]]] = {"tree": [], "chain": []}
         chains = self._chains(text, temperature)
         for count in sorted({*TRAIL, nodes}):
-            one, _, costs = self.compare(text, rule, count, depth, temperature, toss)
-            yields = one.expected, float(np.mean(chains.expected(rule, count)))
+            *both, costs = self.compare(text, rule, count, depth, temperature, toss)
+            yields = [one.expected for one in both]
+            if chosen:
+                yields[1] = float(np.mean(chains.expected(rule, count)))
             for name, cost, tokens in zip(trails, costs, yields, strict=True):
                 trails[name].append([count, cost, tokens])
         return {
@@ -171,7 +174,7 @@ class Trees(SceneExplorer):
             "parents": list(grown.parents),
             "reach": grown.reach.tolist(),
             "drafted": drafted.tolist(),
-            "chosen": rule == "match" or temperature == 0,
+            "chosen": chosen,
             "first": [[visible(self.pieces[t]), float(first[t]), t in roots] for t in likely],
             "path": path,
             "own": visible(self.pieces[own]),
@@ -196,10 +199,15 @@ class Trees(SceneExplorer):
             for trail in data["trails"].values()
         )
         said = f"“{stays}” stays" if stays else "no draft stays"
-        which = "the tree" if data["chosen"] else "the tree of this toss"
+        toss = f"In this toss {said}, and the target adds “{data['own']}”. On average"
+        if data["chosen"]:
+            return (
+                f"{toss} the tree yields {grown:.2f} tokens a call, and a chain, over all ten "
+                f"tosses, {chain:.2f}."
+            )
         return (
-            f"In this toss {said}, and the target adds “{data['own']}”. On average {which} "
-            f"yields {grown:.2f} tokens a call, and a chain, over all ten tosses, {chain:.2f}."
+            f"{toss} this toss' tree yields {grown:.2f} tokens a call, its chain {chain:.2f}, and "
+            f"chains of all ten tosses {np.mean(data['tosses']):.2f}."
         )
 
 

@@ -7,7 +7,7 @@
 //   tree grew by these chances; of the draft's likeliest first words, and the tree's, [name, its chance, whether it is in the
 //   tree]; the nodes that stay in this toss, the token after them; what reading costs, in plain tokens; of the chain's words
 //   [name, chance to stay]; tokens a call of the chain of each toss, and which toss this is; of tree and chain [nodes, price in
-//   plain tokens, tokens a call] for some numbers of nodes, of chains the mean of all tosses.
+//   plain tokens, tokens a call] for some numbers of nodes; of a chain, beside a tree that is chosen, the mean of all tosses.
 
 const INK = {line: '#333333', faint: '#767676', grid: '#DDDDDD', stays: '#009E73', reading: '#BBBBBB',
   tree: '#7A4B94', chain: '#0072B2', even: '#111111', draft: '#B34A00'};
@@ -224,6 +224,8 @@ function plane(add, write, {nodes, trails, tosses, toss, chosen}, left, top, siz
   }
   write('price', left + size / 2, top + size + 29, 'price of a call, in plain tokens', {'text-anchor': 'middle', 'font-size': 11});
   write('tokens', left - 22, top - 5, 'tokens a call', {'font-size': 11});
+  const means = `mean of ${tosses.length} tosses`, now = 'in this toss';
+  const of = chosen ? {chain: means, tree: 'in every toss'} : {chain: now, tree: now};
   const spots = [], small = [];  // small dots lie on large ones
   const here = x(trails.chain.find(each => each[0] === nodes)[1]);
   [...tosses.keys()].sort((one, other) => (one === toss) - (other === toss)).forEach(each => {  // this toss' lies on top
@@ -237,20 +239,20 @@ function plane(add, write, {nodes, trails, tosses, toss, chosen}, left, top, siz
     const line = {stroke: colour, 'stroke-width': 1.5, 'stroke-dasharray': number ? '' : '5 3'};
     add(`t-${name}`, 'path', {d: 'M' + trail.map(([, price, tokens]) => `${x(price)} ${y(tokens)}`).join('L'), fill: 'none', ...line});
     trail.forEach(([count, price, tokens], i) => {
-      const now = count === nodes;
-      const dot = [`p-${name}${i}`, 'circle', {cx: x(price), cy: y(tokens), r: now ? 6 : 2.5, ...look,
-        note: `${name} of ${count}${number ? '' : `, mean of ${tosses.length} tosses`}: ${tokens.toFixed(2)} tokens a call, `
+      const large = count === nodes;
+      const dot = [`p-${name}${i}`, 'circle', {cx: x(price), cy: y(tokens), r: large ? 6 : 2.5, ...look,
+        note: `${name} of ${count}, ${of[name]}: ${tokens.toFixed(2)} tokens a call, `
           + `for the price of ${price.toFixed(2)}: ×${(tokens / price).toFixed(2)}.`}];
       const [, before, less] = trail[Math.max(0, i - 1)];
       for (let k = 0; k < 1; k += 0.1) spots.push([x(before) + k * (x(price) - x(before)), y(less) + k * (y(tokens) - y(less)), 1, 1]);
-      spots.push([x(price), y(tokens), now ? 8 : 4, 4]);
-      if (!now) return small.push(dot);
+      spots.push([x(price), y(tokens), large ? 8 : 4, 4]);
+      if (!large) return small.push(dot);
       add(...dot);
-      const at = top - 31 + 14 * number, said = number ? `in ${chosen ? 'every' : 'this'} toss` : `mean of ${tosses.length} tosses`;
+      const at = top - 31 + 14 * number;
       add(`l-${name}`, 'path', {d: `M${left} ${at - 4}h24`, ...line});
       add(`k-${name}`, 'circle', {cx: left + 12, cy: at - 4, r: 5, ...look});
       write(`P-${name}`, left + 29, at, `${name} ×${(tokens / price).toFixed(2)}`, {fill: colour, 'font-weight': 700});
-      write(`O-${name}`, left + 35 + 7.4 * (name.length + 6), at, said, {'font-size': 11, fill: colour});
+      write(`O-${name}`, left + 35 + 7.4 * (name.length + 6), at, of[name], {'font-size': 11, fill: colour});
     });
   });
   small.forEach(dot => add(...dot));
