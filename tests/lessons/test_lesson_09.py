@@ -114,8 +114,8 @@ def test_best_length_is_the_theory() -> None:
     assert widget.compute(1.0, 0.05, 0.95)["best"] == 0  # all are equal, but for their last bits
     dear = {mark.get("key"): mark for mark in widget.chart(widget.compute(0.5, 1.0, 1.0)).marks[0]}
     assert dear["line 1"]["label"] == "cost ↑25"
-    assert dear["line 1"]["line"][-1] == [6, lab.MOST]  # 1 + 2γ leaves there
-    assert dear["b12"]["bar"][3] == lab.MOST
+    assert dear["line 1"]["line"][-1] == [7.625, lab.TOP]  # 1 + 2γ leaves there
+    assert dear["b12"]["bar"][3] == lab.TOP
 
 
 def test_adapting_follows_the_text(guesses) -> None:

@@ -132,6 +132,7 @@ class Sources(ChartExplorer):
 SQUARE = [[0, 0], [1, 0], [1, 1], [0, 1]]
 FURTHEST = 12  # drafts, in the map of best lengths
 MOST = FURTHEST + 1  # tokens of a round; where even one draft pays, none costs more
+TOP = 1.25 * MOST  # a number stands above all tokens
 SHADES = {0: "#F7FAFD", 1: "#E3EEF8", 2: "#CFE1F2", 3: "#B5D4E9", 4: "#A2CAE4", 5: "#8ABDDC"}
 SHADES |= {8: "#6DAED5", FURTHEST: "#4B97C9"}
 HERE = "#F6CF92"  # the region in which the sliders stand, and the best round
@@ -187,7 +188,7 @@ class BestLength(ChartExplorer):
         """Draw a round's tokens and cost, between them the speed-up; at the right the map."""
         best = data["best"]
         x = axis(-0.5, FURTHEST + 0.5, "draft tokens γ", range(0, FURTHEST + 1, 2))
-        y = axis(1, 1.25 * MOST, "", (1, 2, 4, 8), log=True)  # a number stands above all tokens
+        y = axis(1, TOP, "", (1, 2, 4, 8, 16), log=True)
         title = f"a round: tokens, cost (plain tokens); best γ: {best}{'+' * (best == FURTHEST)}"
         views = [panel(title, x, y, ["tokens"], high=240)]
         price, alpha = (axis(0, 1, name, (0, 0.5, 1)) for name in ("price of a draft", ""))
@@ -211,15 +212,15 @@ class BestLength(ChartExplorer):
         for gamma, pair in enumerate(zip(data["tokens"], data["cost"], strict=True)):
             (tokens, cost), gain = pair, data["speedup"][gamma]
             fill = HERE if gamma == best else FASTER if tokens > cost else SLOWER
-            span = [float(f"{min(MOST, each):.5g}") for each in sorted(pair)]
+            span = [float(f"{min(TOP, each):.5g}") for each in sorted(pair)]
             bar = {"bar": [gamma - 0.4, gamma + 0.4, *span], "fill": fill}
             marks.append({"key": f"b{gamma}", **bar, "note": f"γ = {gamma}: ×{gain:.2f}."})
         tokens, cost = curves(range(FURTHEST + 1), {"tokens": data["tokens"], "cost": data["cost"]})
         cost |= {"colour": COLOURS[7], "dash": STROKES[1]}
-        if cost["line"][-1][1] > MOST:  # more than all tokens: it leaves the panel, and says so
-            inside = [point for point in cost["line"] if point[1] < MOST]
-            leaves = round((MOST - 1) / (data["cost"][1] - 1), 3)
-            cost |= {"line": [*inside, [leaves, MOST]], "label": f"cost ↑{data['cost'][-1]:.0f}"}
+        if cost["line"][-1][1] > TOP:  # more than all tokens: it leaves the panel, and says so
+            inside = [point for point in cost["line"] if point[1] < TOP]
+            leaves = round((TOP - 1) / (data["cost"][1] - 1), 3)
+            cost |= {"line": [*inside, [leaves, TOP]], "label": f"cost ↑{data['cost'][-1]:.0f}"}
         if best < FURTHEST:  # what the longest round comes to, at its bar's foot
             lower = min(data["tokens"][-1], data["cost"][-1])
             beside = lower / 1.25 if lower > 1.3 else 1.08 * lower
