@@ -131,8 +131,7 @@ class Sources(ChartExplorer):
 
 SQUARE = [[0, 0], [1, 0], [1, 1], [0, 1]]
 FURTHEST = 12  # drafts, in the map of best lengths
-MOST = FURTHEST + 1  # tokens of a round; where even one draft pays, none costs more
-TOP = 1.25 * MOST  # a number stands above all tokens
+TOP = 1.25 * (FURTHEST + 1)  # tokens: all of a round, and room for a number above them
 SHADES = {0: "#F7FAFD", 1: "#E3EEF8", 2: "#CFE1F2", 3: "#B5D4E9", 4: "#A2CAE4", 5: "#8ABDDC"}
 SHADES |= {8: "#6DAED5", FURTHEST: "#4B97C9"}
 HERE = "#F6CF92"  # the region in which the sliders stand, and the best round
