@@ -7,10 +7,7 @@ fewer did, and no luck of another draw lies between them.
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import cache, partial
-from heapq import nlargest
-from math import prod
-from operator import itemgetter
+from functools import lru_cache, partial
 from typing import Any
 
 from lablib.cache import kv, tree
@@ -66,11 +63,6 @@ class _Said:
             self._logits.update(zip(new, logits, strict=True))
         return mx.stack([self._logits[path] for path in paths])
 
-    def chances(self, temperature: float) -> dict[Path, np.ndarray]:
-        """Return the distributions ``(V,)`` after all paths that were asked for."""
-        rows = np.array(mx.stack([*self._logits.values()]), np.float64)
-        return dict(zip(self._logits, softmax(rows / temperature, axis=-1), strict=True))
-
     def forward(self) -> Callable[..., mx.array]:
         """Return what a drafter calls: with the text's last token first, then with drafts."""
         paths: list[Path] = []
@@ -114,7 +106,7 @@ class Chains:
         drafts = [drafts_of(drawn, row) for row in range(n)]
         p = chances(logits, temperature)
         self._read = dict(zip(seeds, zip(drafts, p, strict=True), strict=True))
-        self.of = cache(self._of)
+        self.of = lru_cache(None)(self._of)
 
     def _of(self, seed: int, rule: str, nodes: int) -> Round:
         """Return the round of a seed's chain of so many nodes."""
@@ -153,20 +145,19 @@ class Rounds:
         seed: int = 0,
         chains: Chains | None = None,
     ) -> None:
-        target, drafter = (
+        target, self._draft = (
             _Said(model, text[-1], cache) for model, cache in zip(models, read, strict=True)
         )
+        self._drafted_at = temperature or 1.0  # at 0, too, a tree grows by the chances at 1
         options = SamplerOptions(temperature=temperature, seed=seed)
         sampler, end = sampler_for(list(text), most, options), mx.array([text[-1:]])
         chains = chains or Chains(models, text, read, most, temperature, [seed])
         self._chain = partial(chains.of, seed, rule)
         self._drawn = rule != "match" and temperature > 0
-        proposal = grow(drafter.forward(), end, [most], sampler, depth, self._drawn)
-        self._grown, self._deepest = drafts_of(proposal), min(most, depth or most)
-        self._q = drafter.chances(temperature or 1.0)  # at 0, too, a tree grows by those at 1
-        self._likely = cache(self._likeliest)
+        self._grow = partial(grow, unread=end, sampler=sampler, depth=depth, drawn=self._drawn)
+        self._grown = drafts_of(self._grow(self._draft.forward(), limits=[most]))
         self._p, self._rule = chances(target.after(self._grown.paths), temperature), rule
-        self.of = cache(self._of)
+        self.of = lru_cache(None)(self._of)
 
     def _of(self, nodes: int) -> list[Round]:
         """Return the rounds of a tree and of a chain of so many nodes."""
@@ -176,28 +167,21 @@ class Rounds:
         return [replace(grown, forwards=looks), self._chain(nodes)]
 
     def _looks(self, nodes: int) -> int:
-        """Return how many forwards it takes to grow a tree of so many nodes alone.
+        """Return how many forwards it takes to grow a tree of so many nodes alone."""
+        forward, asked = self._draft.forward(), []
 
-        It grows as in ``grow``, by what the draft model has said already.
-        """
-        level: list[tuple[Path, float]] = [((), 1.0)]
-        best, looks = [], 0
-        while level and looks < min(self._deepest, nodes):
-            looks += 1
-            for path, worth in level:
-                best += [((*path, word), worth * q) for word, q in self._likely(path)[:nodes]]
-            best = nlargest(nodes, best, key=itemgetter(1))
-            least = best[-1][1] if len(best) == nodes else 0
-            level = [(path, worth) for path, worth in best if len(path) == looks and worth > least]
-        return looks
+        def counted(tokens: mx.array, parents: Sequence[int] | None = None) -> mx.array:
+            asked.append(tokens.shape[1])
+            return forward(tokens, parents)
 
-    def _likeliest(self, path: Path) -> list[tuple[int, float]]:
-        """Return what the draft model says after a path, the likeliest words first."""
-        q = self._q[path]
-        return [(word, q[word]) for word in np.argsort(-q, kind="stable").tolist()]
+        self._grow(counted, limits=[nodes])
+        return len(asked)
 
     def drafted(self, one: Round) -> tuple[np.ndarray, np.ndarray]:
         """Return the draft model's chances of a first word ``(V,)``, and of each path ``(N,)``."""
-        paths = Drafts(one.drafts, one.parents, None).paths[1:]
-        worth = [prod(self._q[path[:i]][path[i]] for i in range(len(path))) for path in paths]
-        return self._q[()], np.array(worth)
+        paths = Drafts(one.drafts, one.parents, None).paths
+        rows = np.array(self._draft.after([(), *(path[:-1] for path in paths[1:])]), np.float64)
+        q, worth = softmax(rows / self._drafted_at, axis=-1), [1.0]
+        for token, parent, after in zip(one.drafts, one.parents, q[1:], strict=True):
+            worth.append(worth[parent + 1] * after[token])
+        return q[0], np.array(worth[1:])
