@@ -106,7 +106,9 @@ def that_drafts(drafter, most):
 
 
 @pytest.mark.parametrize("rule", rounds.RULES)
-@pytest.mark.parametrize(("temperature", "depth"), [(0.0, None), (0.25, None), (1.0, 1), (1.0, 3), (1.5, None)])
+@pytest.mark.parametrize(
+    ("temperature", "depth"), [(0.0, None), (0.25, None), (1.0, 1), (1.0, 3), (1.5, None)]
+)
 def test_rounds_of_all_sizes_are_those_of_each(models, rule, temperature, depth):
     read = [sizes.read(model, TEXT) for model in models]
     every = sizes.Rounds(models, TEXT, read, 9, rule, depth, temperature)
