@@ -34,10 +34,11 @@ OPENS_NOTHING_NEW = {"00", "14", "15", "16"}
 # doctor whose clock no BLAS's threads turn 7, layers that a text or a list counts, powers and beams
 # without end 35, that parties of rows have a file of their own 107 and counted votes one of theirs
 # 57, an architecture that leaves Python 4, few open files 109,
-# modules, tokens and JSON without end 162; for all else there are 1,097 fewer.
+# modules, tokens and JSON without end 162, a sweep that is alone with its file 10; for all else
+# there are 1,097 fewer.
 # Steering, an act of its own, takes 7,584, the sampler's menu 1,556. The aim was 64,000 without
 # these two: lower the bound with each cut.
-MOST_TOKENS = 86_463
+MOST_TOKENS = 86_473
 MOST_TOKENS_A_LINE = 10.0
 MOST_WALRUSES_A_THOUSAND_LINES = 0.0
 

@@ -178,7 +178,7 @@ def test_one_coin_tells_what_was_drafted_and_how_it_was_judged(rule):
         assert len(own) / many == pytest.approx(share, abs=2 / many)
         if len(own) > 100:
             keep = p[draft] if rule == "match" else min(1, p[draft] / q[draft])
-            assert set(own[:, 0]) == {int(100 * keep + 1e-9)}
+            assert set(own[:, 0]) == {round(100 * keep)}
             assert own[:, 1].mean() == pytest.approx(50 + 50 * keep, abs=1)
 
 

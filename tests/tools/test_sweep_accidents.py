@@ -21,7 +21,7 @@ from lablib.tools.sweep import SweepError, grouped, read, rounds, run
 from lablib.tools.sweep.drawing import ratio
 from lablib.tools.sweep.file import Records, header, line
 from lablib.tools.sweep.kinds import Asked
-from lablib.tools.sweep.watch import Watch
+from lablib.tools.sweep.watch import _BEAT, _END, Watch, _Peer
 from lablib.validation import BadType, BadValue
 
 import numpy as np
@@ -255,6 +255,27 @@ def test_a_picture_is_not_drawn_over_its_records(tmp_path: Path, capsys) -> None
         assert __main__.main(["sweep", "plot", str(out), *options]) == 2
         assert "out must be another file than the records" in capsys.readouterr().err
         assert out.read_bytes() == before
+
+
+def test_a_rank_that_ends_is_heard_to_the_last_word() -> None:
+    """It was lost: held back behind a beat, and thrown away as the other's beat was not read."""
+    with socket.create_server(("127.0.0.1", 0)) as door:
+        ending = _Peer(socket.create_connection(door.getsockname()))
+        hearing = _Peer(door.accept()[0])
+    for _ in range(20):  # as they beat, the system learns to be slow to say that it has got one
+        for one, other in ((ending, hearing), (hearing, ending)):
+            one.send(_BEAT)
+            other.receive()
+        time.sleep(0.05)
+    hearing.send(_BEAT)
+    for word in (_BEAT, f"{_END}why"):
+        ending.send(word)
+    ending.socket.close()
+    heard: list[str] = []
+    while (words := hearing.receive()) is not None:
+        heard += words
+    assert heard[-1] == f"{_END}why"
+    hearing.socket.close()
 
 
 @pytest.mark.parametrize("words", [b"5\n", b'["\xc3\xa9",1]\n', b"[" * 100_000 + b"\n", b"\xff\n"])

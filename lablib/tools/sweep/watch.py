@@ -223,6 +223,8 @@ class _Peer:
     """A connection to another rank; speaks in lines."""
 
     def __init__(self, connected: socket.socket) -> None:
+        # A last word that waited to be sent would be lost with the process.
+        connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.socket, self.silent, self._rest = connected, 0.0, b""
 
     def send(self, line: str) -> None:

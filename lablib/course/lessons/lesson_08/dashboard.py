@@ -311,9 +311,11 @@ def _fate(
         draft = int(np.searchsorted(ends, fell * ends[-1], side="right")) - 1
         fell = (fell * ends[-1] - ends[draft]) / (ends[draft + 1] - ends[draft])
     keep = keeps(rule, p[draft], q[draft])
-    told = [keep, keep * fell if kept else keep + (1 - keep) * fell]
-    told = [int(100 * share + 1e-9) for share in told]  # only what is sure has 100
-    return told if kept else [*told, draft, *_percent([p[draft], q[draft]])]
+    (share,) = _percent([min(keep, 0.99) if keep < 1 else 1])  # only what is sure has 100
+    if kept:
+        return [share, int(100 * keep * fell)]
+    at = max(share, int(100 * (keep + (1 - keep) * fell)))
+    return [share, at, draft, *_percent([p[draft], q[draft]])]
 
 
 def _percent(values: Any) -> list[int]:

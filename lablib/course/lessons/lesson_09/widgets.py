@@ -220,6 +220,7 @@ class BestLength(ChartExplorer):
             inside = [point for point in cost["line"] if point[1] < TOP]
             leaves = round((TOP - 1) / (data["cost"][1] - 1), 3)
             cost |= {"line": [*inside, [leaves, TOP]], "label": f"cost ↑{data['cost'][-1]:.0f}"}
+            cost["sizes"] = [*[3] * len(inside), 0]  # there is no round
         if best < FURTHEST:  # what the longest round comes to, at its bar's foot
             lower = min(data["tokens"][-1], data["cost"][-1])
             beside = lower / 1.25 if lower > 1.3 else 1.08 * lower

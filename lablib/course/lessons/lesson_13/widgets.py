@@ -175,6 +175,7 @@ class Trees(SceneExplorer):
             "reach": grown.reach.tolist(),
             "drafted": drafted.tolist(),
             "chosen": chosen,
+            "greedy": temperature == 0,
             "first": [[visible(self.pieces[t]), float(first[t]), t in roots] for t in likely],
             "path": path,
             "own": visible(self.pieces[own]),

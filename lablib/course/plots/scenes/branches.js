@@ -1,13 +1,14 @@
 // A tree of drafts, the chain of as many, and what both are worth.
 //
 // constants: {most}: the highest price that a call may have.
-// data: {text, names, parents, reach, drafted, chosen, first, path, own, depth, row, nodes, reading, chain, tosses,
+// data: {text, names, parents, reach, drafted, chosen, greedy, first, path, own, depth, row, nodes, reading, chain, tosses,
 //   toss, trails: {tree, chain}}:
 //   of each node its token, parent (-1 is the text), chance to stay, the draft's chance to get there, place, and whether the
-//   tree grew by these chances; of the draft's likeliest first words, and the tree's, [name, its chance, whether it is in the
-//   tree]; the nodes that stay in this toss, the token after them; what reading costs, in plain tokens; of the chain's words
-//   [name, chance to stay]; tokens a call of the chain of each toss, and which toss this is; of tree and chain [nodes, price in
-//   plain tokens, tokens a call] for some numbers of nodes; of a chain, beside a tree that is chosen, the mean of all tosses.
+//   tree grew by these chances, and at temperature 0, so by those at 1; of the draft's likeliest first words, and the tree's,
+//   [name, its chance, whether it is in the tree]; the nodes that stay in this toss, the token after them; what reading
+//   costs, in plain tokens; of the chain's words [name, chance to stay]; tokens a call of the chain of each toss, and which
+//   toss this is; of tree and chain [nodes, price in plain tokens, tokens a call] for some numbers of nodes; of a chain,
+//   beside a tree that is chosen, the mean of all tosses.
 
 const INK = {line: '#333333', faint: '#767676', grid: '#DDDDDD', stays: '#009E73', reading: '#BBBBBB',
   tree: '#7A4B94', chain: '#0072B2', even: '#111111', draft: '#B34A00'};
@@ -44,7 +45,7 @@ function branches({most: dear}, data, room) {
   const first = placed(data.first, tree.width), high = tall - LINE * first.at(-1)[1];
   const above = grow(add, write, data, {...tree, high});
   legend(add, write, tree.left, tree.width, slim, above, data);
-  guesses(add, write, data.first, first, tree.left, top + high + 18);
+  guesses(add, write, data, first, tree.left, top + high + 18);
   chain(add, write, data, {...tree, top: chain_at, high: CHAIN});
   plane(add, write, data, ...plane_at, size);
   price(add, write, data, dear, narrow ? 4 : plane_at[0] - 14, price_at, Math.min(width - 8, 292));
@@ -53,7 +54,7 @@ function branches({most: dear}, data, room) {
 
 const thick = share => 1 + 11 * share;
 
-function legend(add, write, left, room, slim, above, {nodes, chosen}) {
+function legend(add, write, left, room, slim, above, {nodes, chosen, greedy}) {
   let x = left;
   write('l', x, 36, 'chance to stay', {'font-size': 11});
   x += 86;
@@ -71,7 +72,8 @@ function legend(add, write, left, room, slim, above, {nodes, chosen}) {
   write('L-own', x + 25, y, 'the target adds', {'font-size': 11});
   const said = [[above ? 'above a word:' : 'at a path’s end:', INK.line, above ? 83 : 94]];
   if (!slim) said.unshift([`a tree of ${nodes}`, INK.tree, nodes > 9 ? 82 : 75]);
-  if (chosen) said.push(room < 350 ? ['product of q,', INK.draft, 76] : ['product of q, by which it grows,', INK.draft, 176]);
+  const q = greedy ? 'product of q at T = 1' : 'product of q';  // at 0 a tree grows as if at 1
+  if (chosen) said.push(room < 350 ? [greedy ? 'q at T = 1,' : `${q},`, INK.draft, 76] : [`${q}, by which it grows,`, INK.draft, greedy ? 220 : 176]);
   said.push([chosen || room < 350 ? 'chance to stay' : 'chance to stay (words are drawn from q)', INK.faint, 0]);
   x = left;
   said.forEach(([words, fill, wide], i) => {
@@ -92,8 +94,8 @@ function placed(first, width) {
 }
 
 // What the draft model says of a first word: the tree may leave it out for what is worth more.
-function guesses(add, write, first, places, left, top) {
-  const more = first.length - places.length, what = 'first words (pale: not in the tree)';
+function guesses(add, write, {first, greedy}, places, left, top) {
+  const more = first.length - places.length, what = `first words${greedy ? ', at T = 1 (pale: left out)' : ' (pale: not in the tree)'}`;
   write('g', left, top, more ? `${what}, ${more} more` : `the draft’s ${what}`, {'font-size': 11});
   places.forEach(([name, line, from, wide], i) => {
     const [, share, taken] = first[i], x = left + from, y = top + LINE * line;
@@ -275,6 +277,6 @@ function plane(add, write, {nodes, trails, tosses, toss, chosen}, left, top, siz
     write(`c-${name}`, px, py + 4, String(count), {'text-anchor': 'middle', 'font-size': 11, fill: INK[name], ...cloth.HALO});
   }
   const [least, full] = [0, -1].map(i => trails.tree.at(i)[0]);
-  const corner = [[`dots: ${least} to ${full}`, INK.faint], [`nodes, large: ${nodes}`, INK.faint], ['bars: tosses', INK.chain], ['bold: this', INK.chain]];
+  const corner = [[`dots: ${least} to ${full}`, INK.faint], [`nodes, large: ${nodes}`, INK.faint], ['bars: chain,', INK.chain], ['each toss', INK.chain]];
   corner.forEach(([words, fill], i) => write(`dots${i}`, left + 5, top + 14 + 13 * i, words, {'font-size': 11, fill}));
 }

@@ -160,8 +160,9 @@ function fate(rule, [p, q], token, chance, coin) {
     fell = 1 + left / weights[draft];
   }
   const keep = rule === 'match' ? p[draft] : Math.min(p[draft] / Math.max(q[draft], 1e-30), 1);
-  const told = [keep, kept ? keep * fell : keep + (1 - keep) * fell].map(share => Math.floor(100 * share + 1e-9));
-  return kept ? told : [...told, draft, inPercent(p[draft]), inPercent(q[draft])];
+  const share = inPercent(keep < 1 ? Math.min(keep, 0.99) : 1);  // only what is sure has 100
+  if (kept) return [share, Math.floor(100 * keep * fell)];
+  return [share, Math.max(share, Math.floor(100 * (keep + (1 - keep) * fell))), draft, inPercent(p[draft]), inPercent(q[draft])];
 }
 
 function greedily(row) {
