@@ -221,7 +221,7 @@ def test_a_bar_says_its_value(page, carpet, shown):
     assert f"×{faster:.2f}" in page.locator("svg").text_content()
 
 
-@pytest.mark.parametrize("width", [1000, 752, 290])
+@pytest.mark.parametrize("width", [1000, 752, 366, 290])
 @pytest.mark.parametrize("rule", ["match", "rejection"])
 def test_a_tree_of_every_shape_has_room(page, trees, rule, width):
     show = opened(page, trees)

@@ -72,9 +72,9 @@ function legend(add, write, left, room, slim, above, {nodes, chosen, greedy}) {
   write('L-own', x + 25, y, 'the target adds', {'font-size': 11});
   const said = [[above ? 'above a word:' : 'at a path’s end:', INK.line, above ? 83 : 94]];
   if (!slim) said.unshift([`a tree of ${nodes}`, INK.tree, nodes > 9 ? 82 : 75]);
-  const q = greedy ? 'product of q at T = 1' : 'product of q';  // at 0 a tree grows as if at 1
-  if (chosen) said.push(room < 350 ? [greedy ? 'q at T = 1,' : `${q},`, INK.draft, 76] : [`${q}, by which it grows,`, INK.draft, greedy ? 220 : 176]);
-  said.push([chosen || room < 350 ? 'chance to stay' : 'chance to stay (words are drawn from q)', INK.faint, 0]);
+  const q = greedy ? 'product of q at T = 1' : 'product of q', short = room < (greedy ? 420 : 350);  // at 0 it grows as if at 1
+  if (chosen) said.push(short ? [greedy ? 'q at T = 1,' : `${q},`, INK.draft, 76] : [`${q}, by which it grows,`, INK.draft, greedy ? 228 : 176]);
+  said.push([chosen || short ? 'chance to stay' : 'chance to stay (words are drawn from q)', INK.faint, 0]);
   x = left;
   said.forEach(([words, fill, wide], i) => {
     write(`L-number${i}`, x, y + 17, words, {'font-size': 11, fill, 'font-weight': fill === INK.tree ? 700 : 400});
