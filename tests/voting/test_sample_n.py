@@ -138,7 +138,7 @@ def test_seeds_are_the_only_randomness():
     before = mx.random.state[0].tolist()
     runs = [sample_n(model, PROMPT, 5, max_tokens=9, seed=seed).tokens for seed in (1, 1, 2)]
     assert runs[0] == runs[1] != runs[2]
-    unseeded = sample_n(model, PROMPT, 5, max_tokens=9).tokens
+    unseeded = sample_n(model, PROMPT, 5, max_tokens=40).tokens  # of 9, one pair in 13,000 is equal
     assert len({tuple(row) for row in unseeded}) == 5
     assert mx.random.state[0].tolist() == before
     greedy = sample_n(model, PROMPT, 3, max_tokens=9, temperature=0).tokens
