@@ -111,7 +111,7 @@ def that_drafts(drafter, most):
 )
 def test_rounds_of_all_sizes_are_those_of_each(models, rule, temperature, depth):
     read = [sizes.read(model, TEXT) for model in models]
-    every = sizes.Rounds(models, TEXT, read, 9, rule, depth, temperature)
+    every = sizes.Rounds(sizes.Chains(models, TEXT, read, 9, temperature, [0]), rule, depth, 0)
     model, draft = models
     drawn = rule != "match" and temperature > 0  # a drawn tree of 4 is the first 4 of its seed
     options = {"rule": rule, "temperature": temperature}
@@ -130,13 +130,13 @@ def test_rounds_of_all_sizes_are_those_of_each(models, rule, temperature, depth)
 
 def test_more_nodes_hold_what_fewer_did_and_never_yield_less(models):
     read = [sizes.read(model, TEXT) for model in models]
-    every = sizes.Rounds(models, TEXT, read, 9, "rejection", None, 1.0, seed=3)
+    every = sizes.Rounds(sizes.Chains(models, TEXT, read, 9, 1.0, [3]), "rejection", None, 3)
     for each in zip(*(every.of(nodes) for nodes in range(1, 10)), strict=True):
         for less, more in pairwise(each):
             assert more.drafts[:-1] == less.drafts
             assert more.parents[:-1] == less.parents
             assert more.expected > less.expected - 1e-9
-    others = sizes.Rounds(models, TEXT, read, 9, "rejection", None, 1.0, seed=4)
+    others = sizes.Rounds(sizes.Chains(models, TEXT, read, 9, 1.0, [4]), "rejection", None, 4)
     assert others.of(9)[0].drafts != every.of(9)[0].drafts
 
 
@@ -145,8 +145,12 @@ def test_the_first_nodes_of_a_large_tree_yield_on_average_what_a_small_tree_does
     read = [sizes.read(model, TEXT) for model in models]
     pairs = []
     for seed in range(300):
-        large = sizes.Rounds(models, TEXT, read, 9, "rejection", None, 1.0, seed)
-        small = sizes.Rounds(models, TEXT, read, 3, "rejection", None, 1.0, 1000 + seed)
+        large = sizes.Rounds(
+            sizes.Chains(models, TEXT, read, 9, 1.0, [seed]), "rejection", None, seed
+        )
+        small = sizes.Rounds(
+            sizes.Chains(models, TEXT, read, 3, 1.0, [1000 + seed]), "rejection", None, 1000 + seed
+        )
         pairs.append([large.of(3)[0].expected, small.of(3)[0].expected])
     first, wanted = np.array(pairs).T
     spread = np.hypot(first.std(), wanted.std()) / np.sqrt(len(pairs))
@@ -157,7 +161,7 @@ def test_the_first_nodes_of_a_large_tree_yield_on_average_what_a_small_tree_does
 @pytest.mark.parametrize(("temperature", "as_if"), [(0.0, 1.0), (1.5, 1.5)])
 def test_a_tree_grows_where_the_draft_is_likely_to_get(models, temperature, as_if):
     read = [sizes.read(model, TEXT) for model in models]
-    every = sizes.Rounds(models, TEXT, read, 9, "match", None, temperature)
+    every = sizes.Rounds(sizes.Chains(models, TEXT, read, 9, temperature, [0]), "match", None, 0)
     one, _ = every.of(7)
     first, drafted = every.drafted(one)
 
@@ -188,7 +192,7 @@ def test_the_target_reads_all_sizes_at_once_and_nothing_is_read_for_fewer_nodes(
         return forward
 
     watched = [told(model, counts) for model, counts in zip(models, given, strict=True)]
-    every = sizes.Rounds(watched, TEXT, read, 8, "rejection", None, 1.0)
+    every = sizes.Rounds(sizes.Chains(watched, TEXT, read, 8, 1.0, [0]), "rejection", None, 0)
     before = [list(counts) for counts in given]
     found = [every.of(nodes) for nodes in (2, 4, 8)]  # what was read is enough
     assert [[one.depths.size - 1 for one in both] for both in found] == [[2, 2], [4, 4], [8, 8]]

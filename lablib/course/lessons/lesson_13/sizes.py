@@ -83,7 +83,11 @@ class Chains:
     They are drafted and read side by side, so that many cost little more than one.
 
     Args:
-        models, text, read, most, temperature: as in ``Rounds``.
+        models: the target and the draft model.
+        text: token ids.
+        read: a cache of each model, which holds all of the text but its last token.
+        most: drafts of each.
+        temperature: of both models.
         seeds: of what is drawn.
     """
 
@@ -96,62 +100,49 @@ class Chains:
         temperature: float,
         seeds: Sequence[int],
     ) -> None:
+        self.models, self.text, self.read = models, list(text), read
+        self.most, self.temperature = most, temperature
         (target, draft), n = models, len(seeds)
         options = [SamplerOptions(temperature=temperature, seed=seed) for seed in seeds]
-        sampler = sampler_for(list(text), most, *options)
+        sampler = sampler_for(self.text, most, *options)
         of_target, of_draft = (kv.expand(cache, n) for cache in read)
         ends = mx.array([text[-1:]] * n)
         drawn = draw_in_turn(partial(draft, cache=of_draft), ends, [most] * n, sampler)
         logits = target(mx.concatenate([ends, drawn.tokens], axis=1), cache=of_target)
         drafts = [drafts_of(drawn, row) for row in range(n)]
         p = chances(logits, temperature)
-        self._read = dict(zip(seeds, zip(drafts, p, strict=True), strict=True))
+        self._by_seed = dict(zip(seeds, zip(drafts, p, strict=True), strict=True))
         self.of = lru_cache(None)(self._of)
 
     def _of(self, seed: int, rule: str, nodes: int) -> Round:
         """Return the round of a seed's chain of so many nodes."""
-        drafts, p = self._read[seed]
+        drafts, p = self._by_seed[seed]
         return replace(judged(drafts.first(nodes), p[: nodes + 1], rule), forwards=nodes)
 
     def expected(self, rule: str, nodes: int) -> list[float]:
         """Return the expected tokens of each seed's round, with so many nodes."""
-        return [self.of(seed, rule, nodes).expected for seed in self._read]
+        return [self.of(seed, rule, nodes).expected for seed in self._by_seed]
 
 
 class Rounds:
     """The rounds of one text under one rule, with a tree and with a chain of any size.
 
     Args:
-        models: the target and the draft model.
-        text: token ids.
-        read: a cache of each model, which holds all of the text but its last token.
-        most: nodes that are asked for.
+        chains: of the text; trees are of the same models and temperature, and as large.
         rule: one of ``rounds.RULES``.
         depth: the longest path of a tree; None: no bound.
-        temperature: of both models.
-        seed: of what is drawn.
-        chains: hold this seed's; None: it is drafted here.
+        seed: of what is drawn, one of the chains'.
     """
 
-    def __init__(
-        self,
-        models: Sequence[Any],
-        text: Sequence[int],
-        read: Sequence[kv.Cache],
-        most: int,
-        rule: str,
-        depth: int | None,
-        temperature: float,
-        seed: int = 0,
-        chains: Chains | None = None,
-    ) -> None:
+    def __init__(self, chains: Chains, rule: str, depth: int | None, seed: int) -> None:
+        text, most, temperature = chains.text, chains.most, chains.temperature
         target, self._draft = (
-            _Said(model, text[-1], cache) for model, cache in zip(models, read, strict=True)
+            _Said(model, text[-1], cache)
+            for model, cache in zip(chains.models, chains.read, strict=True)
         )
         self._drafted_at = temperature or 1.0  # at 0, too, a tree grows by the chances at 1
         options = SamplerOptions(temperature=temperature, seed=seed)
-        sampler, end = sampler_for(list(text), most, options), mx.array([text[-1:]])
-        chains = chains or Chains(models, text, read, most, temperature, [seed])
+        sampler, end = sampler_for(text, most, options), mx.array([text[-1:]])
         self._chain = partial(chains.of, seed, rule)
         self._drawn = rule != "match" and temperature > 0
         self._grow = partial(grow, unread=end, sampler=sampler, depth=depth, drawn=self._drawn)

@@ -132,9 +132,8 @@ class Trees(SceneExplorer):
         self, text: str, rule: str, depth: int | str, temperature: float, toss: int
     ) -> Rounds:
         """Return the rounds of trees and chains of any size, at a temperature and in a toss."""
-        models, bound = (self.target, self.draft), None if depth == ALL else depth
-        given = self.texts[text], self._read[text], MOST, rule, bound, temperature, _SEEDS[toss]
-        return Rounds(models, *given, self._chains(text, temperature))
+        bound = None if depth == ALL else depth
+        return Rounds(self._chains(text, temperature), rule, bound, _SEEDS[toss])
 
     def compare(
         self, text: str, rule: str, nodes: int, depth: int | str, temperature: float, toss: int = 0
