@@ -54,6 +54,37 @@ def test_a_round_counts_what_stays():
 
 
 @pytest.mark.parametrize("rule", rounds.RULES)
+def test_a_toss_keeps_a_path_as_often_as_the_rule_says(models, rule):
+    """Of drawn trees: paths, and what follows each; an error of 6 sigma has a chance of 2e-9."""
+    model, draft = models
+    one = rounds.one_round(model, Tree(draft, drawn=rule != "match"), TEXT, 6, rule=rule, seed=3)
+    tossed = [one.toss(seed) for seed in range(4000)]
+    ends = np.bincount([path[-1] + 1 if path else 0 for path, _ in tossed], minlength=7) / 4000
+    assert np.all(np.abs(ends - one.kept) < 6 * np.sqrt(one.kept * (1 - one.kept) / 4000) + 1e-9)
+    following = one.following[0] / one.following[0].sum()
+    after = [own for path, own in tossed if not path]
+    found = np.bincount(after, minlength=len(following)) / max(1, len(after))
+    spread = np.sqrt(following * (1 - following) / max(1, len(after)))
+    assert np.all(np.abs(found - following) < 6 * spread + 3 / max(1, len(after)))
+
+
+def test_under_match_a_tree_and_a_chain_share_what_the_target_writes(models):
+    read = [sizes.read(model, TEXT) for model in models]
+    chains, met = sizes.Chains(models, TEXT, read, 6, 1.0, range(40)), 0
+    tree_, _ = sizes.Rounds(chains, "match", None, 0).of(6)
+    for seed in range(40):
+        chain = chains.of(seed, "match", 6)
+        written = [
+            [*(one.drafts[node] for node in path), own]
+            for one, (path, own) in ((one, one.toss(seed)) for one in (tree_, chain))
+        ]
+        shared = min(map(len, written))
+        assert written[0][:shared] == written[1][:shared]
+        met += len(written[0]) != len(written[1])
+    assert met > 5  # one goes on where the other had no draft
+
+
+@pytest.mark.parametrize("rule", rounds.RULES)
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
 def test_what_the_target_says_of_a_node_is_what_it_says_of_its_path(models, rule, temperature):
     model, draft = models
@@ -265,6 +296,8 @@ def test_the_widget_compares_a_tree_with_a_chain(widget):
     assert data["reach"] == pytest.approx(grown.reach)
     assert [name for name, _ in data["chain"]] == [f"␣{token}" for token in chain.drafts]
     assert [stays for _, stays in data["chain"]] == pytest.approx(chain.reach)
+    stays, own = chain.toss(lab._SEEDS[0])
+    assert (data["kept"], data["after"]) == (len(stays), f"␣{own}")
     assert data["reading"] == PRICES.costs.forward(9) / 2
     drafting = [data["trails"][name][3][1] - data["reading"] for name in ("tree", "chain")]
     assert drafting == pytest.approx([0.5 * grown.depths.max() / 2, 8 * 0.2 / 2])
@@ -278,9 +311,9 @@ def test_the_widget_compares_a_tree_with_a_chain(widget):
     assert star.parents == [-1] * 8
     assert star.expected == pytest.approx(1 + star.p[0][star.drafts].sum())
     assert max(widget.compute("two", "rejection", 5, 2, 0.5, 3)["depth"]) <= 2
-    trail = widget.compute("two", "match", 5, 2, 0.5, 3)["trails"]["tree"]
+    trail = widget.compute("two", "match", 5, 2, 1.0, 3)["trails"]["tree"]
     assert [count for count, *_ in trail] == [1, 2, 4, 5, 8, 12, 16]
-    again, other = (widget.compute("two", "match", 5, 2, 0.5, toss) for toss in (8, 3))
+    again, other = (widget.compute("two", "match", 5, 2, 1.0, toss) for toss in (8, 3))
     assert again["trails"]["tree"] == trail  # chosen, not drawn; a chain is drawn at each toss
     assert again["chain"] != other["chain"]
     assert again["trails"] == other["trails"]  # of chains the mean
@@ -296,7 +329,8 @@ def test_the_widget_draws_every_shape(widget, rule, values):
         caption = widget.set(rule=rule, temperature=temperature, **{"depth": lab.ALL, **values})
         assert caption.startswith("In this toss ")
         data, _ = widget.frame()
-        assert ("no draft stays" in caption) == (not data["path"])
+        assert ("nothing of the tree stays" in caption) == (not data["path"])
+        assert ("nothing of the chain" in caption) == (not data["kept"])
         roots = {name for name, up in zip(data["names"], data["parents"], strict=True) if up < 0}
         assert {name for name, _, taken in data["first"] if taken} == roots  # also unlikely ones
         assert data["chosen"] == (rule == "match" or not temperature)

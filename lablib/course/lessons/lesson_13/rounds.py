@@ -78,11 +78,24 @@ class Round:
         return float(self.kept @ (1 + self.depths))
 
     def toss(self, seed: int) -> tuple[list[int], int]:
-        """Draw which path stays, and the token after it; returns the path's nodes, and the id."""
-        rng = np.random.default_rng(seed)
-        end = int(rng.choice(len(self.kept), p=self.kept / self.kept.sum()))
-        after = self.following[end] / self.following[end].sum()
-        return path_to(end - 1, self.parents), int(rng.choice(len(after), p=after))
+        """Draw which path stays, and the token after it; returns the path's nodes, and the id.
+
+        The text goes on token by token, each drawn by a number of its own, until one is no draft.
+        Under ``match`` it is drawn from p, so that rounds of one text and seed write the same.
+        """
+        reach, path, node = self.reach, [], -1
+        numbers = iter(np.random.default_rng(seed).random(1 + len(self.drafts)))
+        while True:
+            below = [child for child, parent in enumerate(self.parents) if parent == node]
+            children = {self.drafts[child]: child for child in below}
+            goes_on = self.kept[node + 1] * self.following[node + 1]  # with none of the children
+            goes_on[list(children)] += reach[below]
+            ends = np.cumsum(goes_on)
+            token = int(np.searchsorted(ends, next(numbers) * ends[-1], side="right"))
+            if token not in children:
+                return path, token
+            node = children[token]
+            path.append(node)
 
 
 def law(

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from itertools import product
 from typing import Any
 
 from lablib.cache import tree
@@ -19,9 +20,10 @@ MOST = 16  # nodes
 TRAIL = (1, 2, 4, 8, 12, 16)  # numbers of nodes that the plane shows at once
 FIRST = 6  # of the draft's first words, the likeliest; those of the tree stand there, too
 ALL = "no bound"  # as a depth
+TEMPERATURES = np.arange(0, 2.25, 0.25).tolist()
 # Of the tosses. The one at rest, 4, was chosen: a path stays, and tree and chain yield about what
-# they do on average.
-_SEEDS = range(24, 34)
+# they do on average, by each rule.
+_SEEDS = range(554, 564)
 _OTHER, LEAD = "#888888", "#B34A00"
 
 
@@ -87,7 +89,8 @@ def mask_figure(parents: Sequence[int], names: Sequence[str], before: int = 2) -
 class Trees(SceneExplorer):
     """A tree of drafts after a real text: what may stay, what it yields and what it costs.
 
-    Both models are at work at every tick; the last answers are remembered.
+    Both models are at work at every tick; the last answers are remembered. All chains are drafted
+    before a control moves: ten at once, for every text and temperature.
 
     Args:
         target: a model that reads trees.
@@ -108,10 +111,12 @@ class Trees(SceneExplorer):
         self.target, self.draft, self.prices = target, draft, prices
         self.texts, self.pieces = dict(texts), list(pieces)
         self._rounds = lru_cache(64)(self._uncached)
-        self._chains = lru_cache(16)(self._drafted)
+        self._chains = lru_cache(None)(self._drafted)
         self._read = {
             name: [read(model, ids) for model in (target, draft)] for name, ids in texts.items()
         }
+        for each in product(self.texts, TEMPERATURES):
+            self._chains(*each)
         names, dear = list(self.texts), max(prices.tree(MOST, MOST), prices.chain(MOST))
         self.constants = {"most": dear}
         super().__init__(
@@ -119,7 +124,7 @@ class Trees(SceneExplorer):
             rule=choice("match", list(RULES), label="rule"),
             nodes=slider(8, 1, MOST, label="nodes"),
             depth=choice(ALL, [1, 2, 3, 4, 6, ALL], label="longest path"),
-            temperature=slider(1.0, 0.0, 2.0, 0.25, label="temperature"),
+            temperature=slider(1.0, TEMPERATURES[0], TEMPERATURES[-1], 0.25),
             toss=slider(4, 0, len(_SEEDS) - 1, label="toss"),
         )
 
@@ -151,7 +156,9 @@ class Trees(SceneExplorer):
         Where a tree is chosen and not drawn, a chain's tokens are the mean over all tosses.
         """
         grown, chain, _ = self.compare(text, rule, nodes, depth, temperature, toss)
-        (depths, rows), (path, own) = layout(grown.parents), grown.toss(_SEEDS[toss])
+        depths, rows = layout(grown.parents)
+        path, own = grown.toss(_SEEDS[toss])
+        in_line, after = chain.toss(_SEEDS[toss])
         first, drafted = self._rounds(text, rule, depth, temperature, toss).drafted(grown)
         roots = [n for n, up in zip(grown.drafts, grown.parents, strict=True) if up < 0]
         ranked = enumerate(np.argsort(-first, kind="stable").tolist())
@@ -186,20 +193,23 @@ class Trees(SceneExplorer):
                 (visible(self.pieces[token]), float(stays))
                 for token, stays in zip(chain.drafts, chain.reach, strict=True)
             ],
+            "kept": len(in_line),
+            "after": visible(self.pieces[after]),
             "trails": trails,
             "tosses": chains.expected(rule, nodes),
             "toss": toss,
         }
 
     def caption(self, data: dict[str, Any]) -> str:
-        """Say what a call writes in this toss, and what it does on average."""
-        stays = "".join(data["names"][node] for node in data["path"])
+        """Say what stays in this toss, and what a call writes on average."""
+        of_tree = "".join(data["names"][node] for node in data["path"])
+        of_chain = "".join(name for name, _ in data["chain"][: data["kept"]])
         grown, chain = (
             next(tokens for count, _, tokens in trail if count == data["nodes"])
             for trail in data["trails"].values()
         )
-        said = f"“{stays}” stays" if stays else "no draft stays"
-        toss = f"In this toss {said}, and the target adds “{data['own']}”. On average"
+        said = [f"“{stays}”" if stays else "nothing" for stays in (of_tree, of_chain)]
+        toss = f"In this toss {said[0]} of the tree stays, and {said[1]} of the chain. On average"
         if data["chosen"]:
             return (
                 f"{toss} the tree yields {grown:.2f} tokens a call, and a chain, over all ten "

@@ -2,12 +2,12 @@
 //
 // constants: {most}: the highest price that a call may have.
 // data: {text, names, parents, reach, drafted, chosen, greedy, first, path, own, depth, row, nodes, reading, chain, tosses,
-//   toss, trails: {tree, chain}}:
+//   toss, kept, after, trails: {tree, chain}}:
 //   of each node its token, parent (-1 is the text), chance to stay, the draft's chance to get there, place, and whether the
 //   tree grew by these chances, and at temperature 0, so by those at 1; of the draft's likeliest first words, and the tree's,
 //   [name, its chance, whether it is in the tree]; the nodes that stay in this toss, the token after them; what reading
-//   costs, in plain tokens; of the chain's words [name, chance to stay]; tokens a call of the chain of each toss, and which
-//   toss this is; of tree and chain [nodes, price in plain tokens, tokens a call] for some numbers of nodes; of a chain,
+//   costs, in plain tokens; of the chain's words [name, chance to stay], how many of them stay, and the token after these;
+//   tokens a call of the chain of each toss, and which toss this is; of tree and chain [nodes, price in plain tokens, tokens a call] for some numbers of nodes; of a chain,
 //   beside a tree that is chosen, the mean of all tosses.
 
 const INK = {line: '#333333', faint: '#767676', grid: '#DDDDDD', stays: '#009E73', reading: '#BBBBBB',
@@ -27,21 +27,8 @@ function branches({most: dear}, data, room) {
   const add = (key, tag, more) => shapes.push({key, tag, ...more});
   const write = (key, x, y, text, more = {}) =>
     add(key, 'text', {x, y, text, fill: INK.line, 'font-size': 12, ...more});
-  const letters = Math.floor((narrow ? width : plane_at[0] - 40) / 8) - 5;
-  const own = data.own.length > letters / 3 ? `${data.own.slice(0, letters / 3 - 1)}…` : data.own;
-  const path = data.path.map(node => data.names[node]).join(''), most = letters - own.length;
-  const kept = path.length > most ? `…${path.slice(1 - most)}` : path;
-  let x = tree.left;  // what this call writes stands behind the text: the path in bold, the target's own token framed
-  const piece = (key, text, more) => {
-    write(key, x, 15, text, {'font-family': cloth.MONO, 'font-size': 13, ...more});
-    x += 7.83 * text.length + 2;
-  };
-  const fits = most - kept.length;
-  piece('text', fits > 3 ? `… ${data.text.slice(-fits)}` : '…');
-  piece('kept', kept, {fill: INK.stays, 'font-weight': 700});
-  add('own', 'rect', {x: x + 1, y: 2, width: 7.83 * own.length + 6, height: 17, rx: 3, fill: 'none', stroke: INK.line});
-  x += 4;
-  piece('Own', own);
+  const kept = data.path.map(node => data.names[node]).join('');
+  written(add, write, tree.left, 15, (narrow ? width : plane_at[0] - 40) / 8 - 5, {text: data.text, kept, own: data.own});
   const first = placed(data.first, tree.width), high = tall - LINE * first.at(-1)[1];
   const above = grow(add, write, data, {...tree, high});
   legend(add, write, tree.left, tree.width, slim, above, data);
@@ -50,6 +37,23 @@ function branches({most: dear}, data, room) {
   plane(add, write, data, ...plane_at, size);
   price(add, write, data, dear, narrow ? 4 : plane_at[0] - 14, price_at, Math.min(width - 8, 292));
   return {width, height: narrow ? price_at + PRICE : Math.max(low + 4, price_at + PRICE), shapes};
+}
+
+// Draw what a call writes behind a text, of so many letters at most: what stays in bold, the target's own token framed.
+function written(add, write, left, y, letters, {text, kept, own, key = ''}) {
+  const cut = (words, most) => words.length > most ? `${words.slice(0, Math.max(0, most - 1))}…` : words;
+  const after = cut(own, Math.floor(letters / 3)), most = Math.floor(letters) - after.length;
+  const stays = kept.length > most ? `…${kept.slice(1 - most)}` : kept, fits = most - stays.length;
+  let x = left;
+  const piece = (name, words, more) => {
+    write(`${name}${key}`, x, y, words, {'font-family': cloth.MONO, 'font-size': 13, ...more});
+    x += 7.83 * words.length + 2;
+  };
+  if (text) piece('text', fits > 3 ? `… ${text.slice(-fits)}` : '…');
+  piece('kept', stays, {fill: INK.stays, 'font-weight': 700});
+  add(`own${key}`, 'rect', {x: x + 1, y: y - 13, width: 7.83 * after.length + 6, height: 17, rx: 3, fill: 'none', stroke: INK.line});
+  x += 4;
+  piece('Own', after);
 }
 
 const thick = share => 1 + 11 * share;
@@ -169,17 +173,19 @@ function grow(add, write, data, {left, top, width: all, high: room}, {key = '', 
   return above;
 }
 
-// Draw the chain of as many drafts, a long one in two lines.
-function chain(add, write, {nodes, chain: words, row}, {left, top, width, high}) {
+// Draw the chain of as many drafts, a long one in two lines, and what a call with it writes.
+function chain(add, write, {nodes, chain: words, kept, after, row}, {left, top, width, high}) {
   const lines = nodes > 8 ? 2 : 1;
   for (let line = 0; line < lines; line++) {
-    const own = words.slice(8 * line, 8 * line + 8);
-    const data = {names: own.map(each => each[0]), reach: own.map(each => each[1]), drafted: [], path: [], chosen: false,
+    const own = words.slice(8 * line, 8 * line + 8), path = own.map((_, i) => i).filter(i => 8 * line + i < kept);
+    const data = {names: own.map(each => each[0]), reach: own.map(each => each[1]), drafted: [], path, chosen: false,
       parents: own.map((_, i) => i - 1), depth: own.map((_, i) => i + 1), row: own.map(() => 0), under: 1 + Math.max(...row) + line};
     grow(add, write, data, {left, top: top + high / lines * line, width, high: high / lines}, {key: `c${line}`, kind: 'chain', line});
   }
-  write('chain', left, top - 6, `a chain of ${nodes}, drawn in this toss`, {'font-size': 11, fill: INK.chain, 'font-weight': 700});
-  if (width > 340) write('chances', left + 207, top - 6, 'with chances to stay', {'font-size': 11, fill: INK.faint});
+  const said = `a chain of ${nodes}${width > 340 ? ', drawn in this toss' : ''}: `, from = left + 6 * said.length;
+  write('chain', left, top - 6, said, {'font-size': 11, fill: INK.chain, 'font-weight': 700});
+  const stays = words.slice(0, kept).map(each => each[0]).join('');
+  written(add, write, from, top - 6, (left + width - from) / 8 - 2, {kept: stays, own: after, key: 'c'});
 }
 
 // What a call costs: reading is the same for both, drafting isn't.
@@ -188,7 +194,7 @@ function price(add, write, {nodes, trails, reading, depth, row, forwards}, dear,
   write('price0', left, top, 'price =', {'font-weight': 600});
   add('reading', 'rect', {x: left + 54, y: top - 10, width: 18, height: 12, fill: INK.reading});
   write('price1', left + 77, top, 'reading + drafting', {'font-weight': 600});
-  const parts = {chain: [nodes, 'draft', 'waits for none'], tree: [forwards, 'look', 'waits to see each']};
+  const parts = {chain: [nodes, 'draft', 'waits for none'], tree: [forwards, 'look', vain ? `${vain} in vain, it waits` : 'waits to see each']};
   Object.entries(parts).forEach(([name, [count, what, how]], i) => {
     const cost = trails[name].find(each => each[0] === nodes)[1], y = top + 8 + 35 * i, each = (cost - reading) / count;
     const said = `${count} ${what}${count > 1 ? 's' : ''}`;
