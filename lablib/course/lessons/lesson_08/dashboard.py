@@ -75,6 +75,8 @@ class Dashboard(SceneExplorer):
         begin |= {"draft_tokens": GAMMA, "temperature": 1.0} | start
         for task, drafter in product(recording.tasks, drafters):  # before a control moves
             self.expected(task, drafter, begin["draft_tokens"])
+        for each in product(recording.tasks, grid):
+            mx.eval(self._target(*each))
         every = {task: [self._some(task, hot) for hot in grid] for task in recording.tasks}
         self.constants = {
             "words": [visible(word) for word in self.words],
@@ -194,13 +196,13 @@ class Dashboard(SceneExplorer):
         grid = self.recording.temperatures
         return [[found.of(self.recording.of(t)) for found in whole] for t in grid]
 
-    def _read(self, task: str, temperature: float) -> tuple[mx.array, mx.array, np.ndarray]:
+    def _read(self, task: str, temperature: float) -> tuple[mx.array, mx.array, mx.array]:
         """Return the texts, padded at their ends ``(B, N)``, the target's states and logits."""
         rows = [[*prompt, *tokens] for prompt, tokens in self._some(task, temperature)]
         longest = max(map(len, rows))
         ids = mx.array([[*row, *[0] * (longest - len(row))] for row in rows])
         states = self._models[0].hidden(ids)
-        return ids, states, np.array(self._models[0].output(states).astype(mx.float32))
+        return ids, states, self._models[0].output(states)
 
     def rows(
         self, task: str, drafter: str, temperature: float
@@ -210,7 +212,8 @@ class Dashboard(SceneExplorer):
         Of a drafter that looks up, the logit of its guess is 0 and all others are -inf.
         """
         texts = self._some(task, temperature)
-        ids, states, p = self._target(task, temperature)
+        ids, states, said = self._target(task, temperature)
+        p = np.array(said.astype(mx.float32))
         ahead, (_, draft, head) = 1, self._models
         if drafter == LOOKUP:
             guessed = [self._guesses(*text) for text in texts]
@@ -223,9 +226,9 @@ class Dashboard(SceneExplorer):
             ahead = 2
         found = []
         for row, (prompt, tokens) in enumerate(texts):
-            said = slice(len(prompt) - 1, len(prompt) - 1 + len(tokens))
+            own = slice(len(prompt) - 1, len(prompt) - 1 + len(tokens))
             drafts = slice(len(prompt) - ahead, len(prompt) - ahead + len(tokens))
-            found.append((p[row, said], guessed[row] if drafter == LOOKUP else q[row, drafts]))
+            found.append((p[row, own], guessed[row] if drafter == LOOKUP else q[row, drafts]))
         return found
 
     def _guesses(self, prompt: list[int], tokens: list[int]) -> np.ndarray:
