@@ -41,7 +41,8 @@ def some_text(task, length, rng):
     flags = tuple((rng.random(length) < 0.7).tolist())
     kinds = tuple(rng.choice(["operand", "sign"], size=length).tolist())
     shares = tuple(rng.random(length).tolist())
-    words = tuple(rng.choice(["␣the", "</p>", "3"], size=length).tolist())
+    found = ["+", "=", "3"] if task == "sums" else ["␣the", "</p>", "3"]
+    words = tuple(rng.choice(found, size=length).tolist())
     return GreedyText(task, words, kinds, words, shares, shares, shares, flags)
 
 
@@ -148,7 +149,7 @@ def test_each_token_is_a_cell_and_each_whole_round_a_bracket(page, carpet, shown
             texts = carpet.texts[task][: carpet.ROWS]
             cells = page.locator(".lablib-cell")
             assert cells.count() == sum(len(text.agree) for text in texts)
-            fills = cells.evaluate_all("all => all.map(e => e.getAttribute('fill'))")
+            fills = cells.evaluate_all(FILLS)
             kept = sum(count for rounds in data["rounds"] for _, count, whole in rounds if whole)
             assert fills.count("#0072B2") == kept
             refused = [
@@ -181,6 +182,9 @@ def test_nothing_jumps_and_nothing_is_too_small_to_read(page, shown, width):
     assert wide <= min(width - 16, 850)  # the column of JupyterLab in a window of 1,280 pixels
     if width == 1000:
         assert height <= 520  # with its controls and what is told below it, 620
+
+
+FILLS = "all => all.map(e => e.getAttribute('fill'))"
 
 
 def test_a_token_is_told_where_one_points_and_where_one_walks(page, carpet, shown):
@@ -423,9 +427,9 @@ def test_on_a_phone_every_cell_has_letters(page, board, carpet, task):
             assert all(lettered)
             assert len(lettered) >= 60  # and enough of them to see rounds
             assert max(rights) < 390 - 60  # bars have room beside them
-        if explorer is carpet:  # a text has two lines there, and words need wider cells
+        if explorer is carpet:  # a text has two lines there
             whole = sum(len(text.agree) for text in carpet.texts[task][: carpet.ROWS])
-            assert len(lettered) >= 0.9 * whole
+            assert len(lettered) == whole
         else:
             assert len(lettered) == sum(map(len, data["tokens"])) or task == "stories"
         if explorer is board:  # and letters in the site's column, too
@@ -620,6 +624,48 @@ def test_a_column_of_a_carpet_holds_its_longest_word_where_there_is_room(page):
             cells = page.locator("svg text[font-family*=mono]").all_text_contents()
             assert {cell for cell in cells if "…" not in cell} >= whole
             assert outside(page) == []
+
+
+def test_where_words_need_more_lines_a_carpet_has_fewer_texts(page):
+    """They stay whole, to the end of each text, and the picture is as high as another task's."""
+    text = """He is happy because it is pretty . So they show it to their friend Paul , who admires
+        it with care . Then all three walk home in the rain . ∅"""
+    words = tuple(re.findall(r"\S+", text))
+    shares, kinds = (0.5,) * len(words), ("word",) * len(words)
+    story = GreedyText("stories", words, kinds, words, *(shares,) * 3, (True,) * len(words))
+    digits = ("7",) * len(words)
+    digits = GreedyText("sums", digits, kinds, digits, *(shares,) * 3, (True,) * len(words))
+    explorer = Acceptance([*[story] * 15, *[digits] * 15], COSTS)
+    show = opened(page, explorer, moves=False)
+    room = ((1000, 12, 5), (700, 12, 5), (576, 12, 4), (390, 12, 6), (306, 8, 3))
+    for width, sums, texts in room:
+        with narrowed(page, width):
+            show(task="sums")
+            high = page.locator("svg").bounding_box()["height"]
+            assert f"rows: first {sums}" in page.locator("svg").text_content()
+            show(task="stories")
+            assert page.locator("svg").bounding_box()["height"] == high
+            cells = page.locator("svg text[font-family*=mono]").all_text_contents()
+            assert cells == [*words] * texts
+            assert f"rows: first {texts}" in page.locator("svg").text_content()
+            assert outside(page) == []
+
+
+def test_a_colour_of_the_carpet_means_one_thing(page, shown):
+    """What time is spent on has no colour of a token's fate, and no line has that of a tick."""
+    shown(task="sums", draft_tokens=4)
+    of_cells = page.locator(".lablib-cell").evaluate_all(FILLS)
+    spent = {
+        name: page.locator(f"svg text:has-text('{name}')")
+        .locator("xpath=preceding-sibling::*[1]")
+        .get_attribute("fill")
+        for name in ("target reads", "draft writes")
+    }
+    assert len({*of_cells, "#009E73", "#D55E00", *spent.values()}) == len(set(of_cells)) + 4
+    bars = page.locator("svg rect[height='11']").evaluate_all(FILLS)
+    assert bars[:3] == [spent["target reads"], *spent.values()]  # plain; reading and drafting
+    dashed = page.locator("svg path[stroke-dasharray='3 3']")
+    assert set(dashed.evaluate_all("all => all.map(e => e.getAttribute('stroke'))")) == {"#333333"}
 
 
 def test_a_chart_is_walked_through_and_keeps_its_axes(page):

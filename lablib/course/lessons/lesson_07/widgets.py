@@ -175,7 +175,7 @@ class Acceptance(SceneExplorer):
 
     Args:
         texts: greedy texts of one or more tasks; all are counted, and of each task the first
-            ``ROWS`` have a row.
+            ``ROWS`` have a row; fewer where words are so long that a text takes several lines.
         costs: what forwards take; without them calls of the target are compared.
     """
 

@@ -7,69 +7,80 @@
 //   [[name, share, low, high, judged]], tokens, low, high, theory: of each γ (no low, no high: of
 //   too few texts), time: {plain, reading, drafting}}
 
-const INK = {...cloth.INK, draft: '#E69F00', read: '#56B4E9'};
+const INK = {...cloth.INK, draft: '#CC79A7', read: '#444444'};  // of time: what reads and what writes has no cell's colour
 const LOOKS = [['kept', 'kept (stronger: p and q agree)'], ['refused', 'refused, corrected'], ['own', 'bonus'],
   ['uncounted', 'cut by the end']];
 
 function carpet(constants, data, room) {
   const {rows, most} = constants, texts = constants.tasks[data.task], longest = data.columns.length;
   const narrow = room < 830, slim = room < 560, beside = slim ? 98 : narrow ? 140 : 168;
-  const width = Math.max(250, Math.min(room, 850)), left = 4, high = 23;
+  const width = Math.max(250, Math.min(room, 850)), left = 4;
   const names = texts.flatMap(each => each.tokens), across = width - left - beside - 14;
-  const lines = slim ? 2 : 1, tall = lines * high + 5 * (lines - 1), least = cloth.least(names, slim), right = width - 2;
-  const at = cloth.spots(widths(texts, longest, least, across, lines), across, lines), shown = at.length;
+  const least = cloth.least(names, slim), right = width - 2, whole = wanted(texts, longest, least);
+  const lines = [slim ? 2 : 1, 2, 3, 4, 5, 6].find(n => n === 6 || cloth.spots(whole, across, n).length === longest);
+  // where words need more lines, fewer texts have as much room: a picture is as high for every task
+  const high = lines > 1 ? 22 : 23, free = (slim ? 30 + 51 * rows : (room < 640 ? 29 : 23) * rows) - 30 * (lines - 1);
+  const count = Math.min(rows, Math.floor(free / (lines > 1 ? lines * high + 4 : high))), tall = free / count;
+  const at = cloth.spots(widths(whole, least, across, lines), across, lines), shown = at.length;
   const side = left + across, place = cloth.placing(side + 18, right, most);
   const shapes = [], pens = cloth.pens(shapes), [add] = pens;
   const write = (key, x, y, text, more) => pens[1](key, x, y, text, {'font-size': 12, ...more});
 
-  const shares = cloth.legend(pens, LOOKS, left, 35, width) + 43, top = shares + 6 + 36 * (lines - 1);
+  const shares = cloth.legend(pens, LOOKS, left, 35, width) + 37, top = shares + 7 + 30 * (lines - 1);
   const mean = data.tokens[data.gamma - 1];
   const title = narrow ? `${data.task}, γ = ${data.gamma}: ${mean.toFixed(2)} tokens a round`
     : `${data.task}: ${mean.toFixed(2)} tokens a round with γ = ${data.gamma}`;
   write('title', left, 15, title, {'font-size': narrow ? 12 : 15, 'font-weight': 600});
 
   // how often the draft that fell on this place was kept, over all texts of the task; each of a text's lines has its own
-  for (const [share, y] of [[0, shares], [1, shares - 28], ...(slim ? [[0, shares + 36], [1, shares + 8]] : [])]) {
-    add(`share${y}`, 'path', {d: `M${left} ${y}H${side}`, stroke: share ? INK.grid : INK.faint});
-    if (y <= shares) write(`share${y}t`, side + 5, y + 4, String(share), {fill: INK.faint, 'font-size': 11});
+  for (let line = 0; line < lines; line++) {
+    const low = shares + 30 * line;
+    [0, 1].forEach(share => {
+      add(`share${line}.${share}`, 'path', {d: `M${left} ${low - 24 * share}H${side}`, stroke: share ? INK.grid : INK.faint});
+      if (!line) write(`share${share}t`, side + 5, low - 24 * share + 4, String(share), {fill: INK.faint, 'font-size': 11});
+    });
+    if (line) write(`line${line}`, side + 16, low - 8, `line ${line + 1}`, {fill: INK.faint, 'font-size': 11});
   }
   at.forEach(([line, from, wide], column) => {
-    const [kept, judged] = data.columns[column], share = judged ? Math.max(2, 28 * kept / judged) : 0, low = shares + 36 * line;
+    const [kept, judged] = data.columns[column], share = judged ? Math.max(2, 24 * kept / judged) : 0, low = shares + 30 * line;
     const note = judged ? `Token ${column + 1} of a text: of ${judged} drafts that were judged there, `
       + `${kept} were kept.` : `Token ${column + 1} of a text: no draft was judged there.`;
-    const thin = Math.max(2, Math.min(...at.map(([, , each]) => each)) - 6), x = left + from + (wide - thin) / 2;
-    add(`c${column}`, 'rect', {x, y: low - share, width: thin, height: share, fill: INK.kept, 'fill-opacity': 0.55});
-    if (!judged) write(`n${column}`, x + thin / 2, low - 10, '–', {'text-anchor': 'middle', fill: INK.faint});
-    add(`C${column}`, 'rect', {x, y: low - 28, width: thin, height: 28, fill: 'transparent', note});
+    const x = left + from + 3, width = wide - 6;
+    add(`c${column}`, 'rect', {x, y: low - share, width, height: share, fill: INK.kept, 'fill-opacity': 0.55});
+    if (!judged) write(`n${column}`, x + width / 2, low - 8, '–', {'text-anchor': 'middle', fill: INK.faint});
+    add(`C${column}`, 'rect', {x, y: low - 24, width, height: 24, fill: 'transparent', note});
   });
-  const said = [['kept, all texts', 16], ['–: none judged', 3], ...(slim ? [['line 2 of the texts', -22]] : [])];
-  said.forEach(([words, up]) => write(words, side + (up < 0 ? 5 : 16), shares - up, words, {fill: INK.faint, 'font-size': 11}));
+  [['kept, all texts', shares - 20], ['–: none judged', shares - 8], [`rows: first ${Math.min(count, texts.length)}`, top - 2]].forEach(([words, y], i) =>
+    write(`said${i}`, side + 16, y, words, {fill: INK.faint, 'font-size': 11}));
 
-  const bottom = top + rows * tall, drawn = texts.map((text, row) => woven(text, data, row, shown));
-  cloth.lines(pens, {left, place, most, top, bottom, mean, right, end: side, more: longest - shown, vain: drawn.reduce((sum, text) => sum + text.vain, 0)});
-  drawn.forEach((text, row) => cloth.row(pens, row, text, {at, high, left, y: top + row * tall, lines, place, right}));
+  const bottom = top + count * tall, drawn = texts.map((text, row) => woven(text, data, row, shown));
+  cloth.lines(pens, {left, place, most, top: top + 4, bottom, mean, right, end: side, more: longest - shown, vain: drawn.reduce((sum, text) => sum + text.vain, 0)});
+  drawn.slice(0, count).forEach((text, row) => cloth.row(pens, row, text, {at, high, left, y: top + row * tall, lines, place, right}));
 
-  const below = bottom + 43, third = width / 3, step = 132;
+  const below = bottom + 46, third = width / 3, step = 132;
   const places = room < 640 ? [0, 1, 2].map(i => [left, below + step * i, Math.min(width - 12, 340)])
     : [[left, below, third * 1.1], [left + third * 1.2, below, third * 0.83], [left + third * 2.15, below, third * 0.83]];
   time_bars(add, write, data.time, constants.prices, ...places[0]);
   class_bars(add, write, data.classes, ...places[1]);
   yields(add, write, data, ...places[2], most);
-  return {width, height: places[2][1] + 116, shapes};
+  return {width, height: places[2][1] + 118, shapes};
 }
 
-// Return how wide the columns are: a place is one column in all texts. While there is room it holds its longest word, short ones first.
-function widths(texts, longest, least, across, lines) {
-  const wanted = Array.from({length: longest}, (_, i) => Math.max(least, ...texts.map(({tokens}) => cloth.fit(tokens[i] || '', least) - 3)));
-  const found = wanted.map(() => least);
-  let free = lines * across - (lines - 1) * Math.max(...wanted) - least * longest;
+// Return how wide the columns must be for whole words: a place is one column in all texts.
+const wanted = (texts, longest, least) => Array.from({length: longest},
+  (_, i) => Math.max(least, ...texts.map(({tokens}) => cloth.fit(tokens[i] || '', least) - 3)));
+
+// Return how wide the columns are: where not all hold their longest word, short ones first.
+function widths(wanted, least, across, lines) {
+  const fits = cloth.spots(wanted, across, lines).length === wanted.length, found = wanted.map(wide => fits ? wide : least);
+  let free = lines * across - (lines - 1) * Math.max(...wanted) - found.reduce((sum, wide) => sum + wide);
   for (const i of [...wanted.keys()].sort((a, b) => wanted[a] - wanted[b])) {
-    if (wanted[i] - least > free) break;
-    free -= wanted[i] - least;
+    if (wanted[i] - found[i] > free) break;
+    free -= wanted[i] - found[i];
     found[i] = wanted[i];
   }
-  const more = Math.max(0, Math.floor(free / longest));
-  return found.map(wide => Math.max(wide, Math.min(40, wide + more)));
+  const more = Math.max(0, Math.floor(free / wanted.length));
+  return found.map(wide => Math.max(wide + Math.min(4, more), Math.min(40, wide + more)));
 }
 
 // Return what became of a text's tokens, so many of them, and its whole rounds.
@@ -105,9 +116,9 @@ function time_bars(add, write, time, prices, x, y, width) {
   const total = time.reading + time.drafting, faster = time.plain / total;
   const unit = prices ? 'time, in plain tokens' : 'calls of the target';
   write('time', x, y, unit, {'font-weight': 600});
-  const bar = (key, at, begin, value, fill, note) => add(key, 'rect',
-    {x: from + begin * scale, y: y + 10 + 24 * at, width: value * scale, height: 15, fill, note});
-  bar('t-plain', 0, 0, time.plain, '#BBBBBB', `Plain decoding: ${time.plain} tokens, one call each.`);
+  const bar = (key, at, begin, value, fill, note, gap = begin ? 2 : 0) => add(key, 'rect',  // grey and purple don't touch
+    {x: from + begin * scale + gap, y: y + 12 + 24 * at, width: Math.max(0, value * scale - gap), height: 11, fill, note});
+  bar('t-plain', 0, 0, time.plain, INK.read, `Plain decoding: ${time.plain} tokens, one call each.`);
   bar('t-read', 1, 0, time.reading, INK.read, `The target reads: ${time.reading.toFixed(0)}.`);
   bar('t-draft', 1, time.reading, time.drafting, INK.draft, `The draft writes: ${time.drafting.toFixed(0)}.`);
   write('t-a', x, y + 22, 'plain');
@@ -143,21 +154,21 @@ function class_bars(add, write, classes, x, y, width) {
 
 // Tokens a round against γ: measured with intervals, and what one α for all places promises.
 function yields(add, write, data, x, y, width, most) {
-  const from = x + 18, low = y + 88, step = (width - 24) / (most - 1), tall = 78 / (most + 1);
+  const from = x + 18, low = y + 84, step = (width - 24) / (most - 1), tall = 74 / (most + 1);
   const at = (gamma, value) => [from + step * (gamma - 1), low - tall * value];
   const path = values => 'M' + values.map((value, i) => at(i + 1, value).map(each => each.toFixed(1)).join(' ')).join('L');
   write('yield', x, y, 'tokens a round, by γ', {'font-weight': 600});
-  write('yield-key', from + step * (most - 1), low + 25, `dots: counted, dashed: α of γ = ${data.gamma}`, {'text-anchor': 'end', 'font-size': 11, fill: INK.faint});
+  write('yield-key', from + step * (most - 1), low + 26, `dots: counted, dashed: α of γ = ${data.gamma}`, {'text-anchor': 'end', 'font-size': 11, fill: INK.faint});
   for (const value of [1, 5, 9]) {
     add(`g${value}`, 'path', {d: `M${from} ${at(1, value)[1]}H${from + step * (most - 1)}`, stroke: INK.grid});
     write(`G${value}`, from - 6, at(1, value)[1] + 4, String(value), {'text-anchor': 'end', 'font-size': 11, fill: INK.faint});
   }
-  add('theory', 'path', {d: path(data.theory), fill: 'none', stroke: '#D55E00', 'stroke-width': 2, 'stroke-dasharray': '5 3',
+  add('theory', 'path', {d: path(data.theory), fill: 'none', stroke: INK.line, 'stroke-width': 1.6, 'stroke-dasharray': '3 3',
     note: `Dashed: what α of γ = ${data.gamma} promises if all places have it.`});
   data.tokens.forEach((value, i) => {
     const [px, py] = at(i + 1, value), now = i + 1 === data.gamma, ends = data.low && [data.low[i], data.high[i]];
     if (ends) add(`e${i}`, 'path', {d: `M${px} ${at(1, ends[0])[1]}V${at(1, ends[1])[1]}`, stroke: INK.yield, 'stroke-width': 1.6});
-    add(`p${i}`, 'circle', {cx: px, cy: py, r: now ? 5.5 : 3.5, fill: now ? INK.line : INK.yield,
+    add(`p${i}`, 'circle', {cx: px, cy: py, r: now ? 5.5 : 3.5, fill: INK.yield, stroke: now ? INK.line : 'none', 'stroke-width': 2,
       note: `γ = ${i + 1}: ${value.toFixed(2)} tokens a round`
         + (ends ? `, 95 % interval ${ends.map(end => end.toFixed(2)).join(' to ')}` : '')
         + `; α of γ = ${data.gamma} at all places promises ${data.theory[i].toFixed(2)}.`});
