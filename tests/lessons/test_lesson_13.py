@@ -70,13 +70,13 @@ def test_a_toss_keeps_a_path_as_often_as_the_rule_says(models, rule):
 
 def test_under_match_a_tree_and_a_chain_share_what_the_target_writes(models):
     read = [sizes.read(model, TEXT) for model in models]
-    chains, met = sizes.Chains(models, TEXT, read, 6, 1.0, range(40)), 0
-    tree_, _ = sizes.Rounds(chains, "match", None, 0).of(6)
+    chains, met = sizes.ChainRounds(models, TEXT, read, 6, 1.0, range(40)), 0
+    trees = sizes.TreeRounds(models, TEXT, read, 6, 1.0, range(40))
     for seed in range(40):
-        chain = chains.of(seed, "match", 6)
+        both = [every.of(seed, "match", 6) for every in (trees, chains)]
         written = [
             [*(one.drafts[node] for node in path), own]
-            for one, (path, own) in ((one, one.toss(seed)) for one in (tree_, chain))
+            for one, (path, own) in ((one, one.toss(seed)) for one in both)
         ]
         shared = min(map(len, written))
         assert written[0][:shared] == written[1][:shared]
@@ -122,6 +122,20 @@ def test_the_engine_keeps_as_much_as_a_round_expects(models, rule):
     assert abs(off.mean()) < 5 * off.std() / np.sqrt(len(off)) + 1e-9
 
 
+class Sizes:
+    """A tree and a chain of one seed, of every size up to ``most``."""
+
+    def __init__(self, models, most, temperature, seed, rule, depth=None, read=None):
+        self.read = read or [sizes.read(model, TEXT) for model in models]
+        given = models, TEXT, self.read, most, temperature, [seed]
+        self.trees = sizes.TreeRounds(*given, depth, rule != "match")
+        self.chains, self.asked = sizes.ChainRounds(*given), (seed, rule)
+
+    def of(self, nodes):
+        """Return the rounds of both."""
+        return [every.of(*self.asked, nodes) for every in (self.trees, self.chains)]
+
+
 def that_drafts(drafter, most):
     """Return the drafter, which drafts so many tokens whatever it is asked for."""
     begin = drafter.begin
@@ -141,8 +155,7 @@ def that_drafts(drafter, most):
     ("temperature", "depth"), [(0.0, None), (0.25, None), (1.0, 1), (1.0, 3), (1.5, None)]
 )
 def test_rounds_of_all_sizes_are_those_of_each(models, rule, temperature, depth):
-    read = [sizes.read(model, TEXT) for model in models]
-    every = sizes.Rounds(sizes.Chains(models, TEXT, read, 9, temperature, [0]), rule, depth, 0)
+    every = Sizes(models, 9, temperature, 0, rule, depth)
     model, draft = models
     drawn = rule != "match" and temperature > 0  # a drawn tree of 4 is the first 4 of its seed
     options = {"rule": rule, "temperature": temperature}
@@ -156,45 +169,37 @@ def test_rounds_of_all_sizes_are_those_of_each(models, rule, temperature, depth)
                 assert one.forwards == wanted.forwards
             assert one.p == pytest.approx(wanted.p, abs=1e-4)
             assert one.kept == pytest.approx(wanted.kept, abs=1e-3)
-    assert [cache[0].offset for cache in read] == [len(TEXT) - 1] * 2
+    assert [cache[0].offset for cache in every.read] == [len(TEXT) - 1] * 2
 
 
 def test_more_nodes_hold_what_fewer_did_and_never_yield_less(models):
-    read = [sizes.read(model, TEXT) for model in models]
-    every = sizes.Rounds(sizes.Chains(models, TEXT, read, 9, 1.0, [3]), "rejection", None, 3)
+    every = Sizes(models, 9, 1.0, 3, "rejection")
     for each in zip(*(every.of(nodes) for nodes in range(1, 10)), strict=True):
         for less, more in pairwise(each):
             assert more.drafts[:-1] == less.drafts
             assert more.parents[:-1] == less.parents
             assert more.expected > less.expected - 1e-9
-    others = sizes.Rounds(sizes.Chains(models, TEXT, read, 9, 1.0, [4]), "rejection", None, 4)
+    others = Sizes(models, 9, 1.0, 4, "rejection")
     assert others.of(9)[0].drafts != every.of(9)[0].drafts
 
 
 def test_the_first_nodes_of_a_large_tree_yield_on_average_what_a_small_tree_does(models):
     """Of 300 seeds; a tree that keeps its last nodes instead would yield far less."""
     read = [sizes.read(model, TEXT) for model in models]
-    pairs = []
-    for seed in range(300):
-        large = sizes.Rounds(
-            sizes.Chains(models, TEXT, read, 9, 1.0, [seed]), "rejection", None, seed
-        )
-        small = sizes.Rounds(
-            sizes.Chains(models, TEXT, read, 3, 1.0, [1000 + seed]), "rejection", None, 1000 + seed
-        )
-        pairs.append([large.of(3)[0].expected, small.of(3)[0].expected])
-    first, wanted = np.array(pairs).T
-    spread = np.hypot(first.std(), wanted.std()) / np.sqrt(len(pairs))
+    large = sizes.TreeRounds(models, TEXT, read, 9, 1.0, range(300), None, True)
+    small = sizes.TreeRounds(models, TEXT, read, 3, 1.0, range(1000, 1300), None, True)
+    pairs = [[one.expected for one in every.every("rejection", 3)] for every in (large, small)]
+    first, wanted = np.array(pairs)
+    spread = np.hypot(first.std(), wanted.std()) / np.sqrt(len(first))
     assert 0 < spread < 0.1
     assert abs(first.mean() - wanted.mean()) < 5 * spread
 
 
 @pytest.mark.parametrize(("temperature", "as_if"), [(0.0, 1.0), (1.5, 1.5)])
 def test_a_tree_grows_where_the_draft_is_likely_to_get(models, temperature, as_if):
-    read = [sizes.read(model, TEXT) for model in models]
-    every = sizes.Rounds(sizes.Chains(models, TEXT, read, 9, temperature, [0]), "match", None, 0)
+    every = Sizes(models, 9, temperature, 0, "match")
     one, _ = every.of(7)
-    first, drafted = every.drafted(one)
+    first, drafted = every.trees.drafted(one)
 
     def said(path):
         """Return the draft's chances of what comes next, read afresh."""
@@ -212,7 +217,6 @@ def test_a_tree_grows_where_the_draft_is_likely_to_get(models, temperature, as_i
 
 
 def test_the_target_reads_all_sizes_at_once_and_nothing_is_read_for_fewer_nodes(models):
-    read = [sizes.read(model, TEXT) for model in models]
     given = [], []
 
     def told(model, counts):
@@ -223,25 +227,27 @@ def test_the_target_reads_all_sizes_at_once_and_nothing_is_read_for_fewer_nodes(
         return forward
 
     watched = [told(model, counts) for model, counts in zip(models, given, strict=True)]
-    every = sizes.Rounds(sizes.Chains(watched, TEXT, read, 8, 1.0, [0]), "rejection", None, 0)
+    read = [sizes.read(model, TEXT) for model in models]
+    every = Sizes(watched, 8, 1.0, 0, "rejection", read=read)
     before = [list(counts) for counts in given]
     found = [every.of(nodes) for nodes in (2, 4, 8)]  # what was read is enough
     assert [[one.depths.size - 1 for one in both] for both in found] == [[2, 2], [4, 4], [8, 8]]
     assert [list(counts) for counts in given] == before
-    assert given[0] == [9, 9]  # the text's last token and 8 drafts, of the chain and of the tree
+    assert given[0][-2:] == [9, 9]  # the text's last token and 8 drafts, of tree and chain
 
 
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
 def test_chains_side_by_side_are_those_of_each_seed_alone(models, temperature):
     read = [sizes.read(model, TEXT) for model in models]
     given = models, TEXT, read, 6, temperature
-    every = sizes.Chains(*given, range(3, 9))
+    every = sizes.ChainRounds(*given, range(3, 9))
     for rule in rounds.RULES:
-        alone = [sizes.Chains(*given, [seed]).of(seed, rule, 4) for seed in range(3, 9)]
+        alone = [sizes.ChainRounds(*given, [seed]).of(seed, rule, 4) for seed in range(3, 9)]
         assert [every.of(seed, rule, 4).drafts for seed in range(3, 9)] == [
             one.drafts for one in alone
         ]
-        assert every.expected(rule, 4) == pytest.approx([one.expected for one in alone], abs=1e-3)
+        found = [one.expected for one in every.every(rule, 4)]
+        assert found == pytest.approx([one.expected for one in alone], abs=1e-3)
     assert len({tuple(every.of(seed, "match", 4).drafts) for seed in range(3, 9)}) == (
         6 if temperature else 1
     )
@@ -282,16 +288,19 @@ def test_the_widget_compares_a_tree_with_a_chain(widget):
     grown, chain, costs = widget.compare("one", "match", 8, lab.ALL, 1.0)
     assert costs == pytest.approx((PRICES.tree(8, int(grown.depths.max())), PRICES.chain(8)))
     assert list(data["trails"]) == ["tree", "chain"]
-    tossed = [widget.compare("one", "match", 8, lab.ALL, 1.0, toss)[1] for toss in range(10)]
-    assert data["tosses"] == pytest.approx([one.expected for one in tossed])
-    assert data["tosses"][data["toss"]] == pytest.approx(chain.expected)
-    yields = grown.expected, np.mean(data["tosses"])  # a chain's, over all tosses
-    for name, tokens, cost in zip(data["trails"], yields, costs, strict=True):
-        trail = data["trails"][name]
-        assert [count for count, *_ in trail] == [1, 2, 4, 8, 12, 16]
-        assert trail[3] == [8, pytest.approx(cost), pytest.approx(tokens)]
-    drawn = widget.compute("one", "rejection", 8, lab.ALL, 1.0, 2)  # beside it, this toss' chain
-    assert drawn["trails"]["chain"][3][2] == pytest.approx(drawn["tosses"][2])
+    for rule in rounds.RULES:
+        drawn = widget.compute("one", rule, 8, lab.ALL, 1.0, 2)
+        every = [widget.compare("one", rule, 8, lab.ALL, 1.0, toss) for toss in range(10)]
+        for k, name in enumerate(("tree", "chain")):
+            spots = [[cost[k], both[k].expected] for *both, cost in every]
+            if rule == "match" and name == "tree":  # chosen, not drawn
+                assert np.ptp(spots, axis=0) == pytest.approx([0, 0])
+                spots = spots[:1]
+            assert drawn["tosses"][name] == [pytest.approx(spot) for spot in spots]
+            trail = drawn["trails"][name]
+            assert [count for count, *_ in trail] == [1, 2, 4, 8, 12, 16]
+            assert trail[3] == [8, *(pytest.approx(mean) for mean in np.mean(spots, axis=0))]
+            assert drawn["costs"][name] == pytest.approx(every[2][2][k])
     assert chain.parents == list(range(-1, 7))
     assert data["reach"] == pytest.approx(grown.reach)
     assert [name for name, _ in data["chain"]] == [f"␣{token}" for token in chain.drafts]
@@ -299,7 +308,7 @@ def test_the_widget_compares_a_tree_with_a_chain(widget):
     stays, own = chain.toss(lab._SEEDS[0])
     assert (data["kept"], data["after"]) == (len(stays), f"␣{own}")
     assert data["reading"] == PRICES.costs.forward(9) / 2
-    drafting = [data["trails"][name][3][1] - data["reading"] for name in ("tree", "chain")]
+    drafting = [data["costs"][name] - data["reading"] for name in ("tree", "chain")]
     assert drafting == pytest.approx([0.5 * grown.depths.max() / 2, 8 * 0.2 / 2])
     roots = {data["names"][node] for node, up in enumerate(data["parents"]) if up < 0}
     assert {name for name, _, taken in data["first"] if taken} == roots
@@ -336,7 +345,7 @@ def test_the_widget_draws_every_shape(widget, rule, values):
         assert data["chosen"] == (rule == "match" or not temperature)
         assert (
             max(cost for trail in data["trails"].values() for _, cost, _ in trail)
-            <= (widget.constants["most"])
+            <= widget.constants["most"]
         )
 
 

@@ -251,6 +251,11 @@ def test_a_tree_of_every_shape_has_room(page, trees, rule, width):
     assert share in page.locator(".lablib-told").inner_text()
 
 
+def percent(key, share):
+    """Return how a number beside a node is written: what decided has one more place."""
+    return f"{100 * share:.1f} %" if key == "drafted" else f"{100 * share:.0f} %"
+
+
 def test_at_each_node_stands_what_the_tree_grows_by_and_what_stays(page, trees):
     data = opened(page, trees)(rule="match", nodes=3, depth=1)
     for up, key in ((-27, "drafted"), (-15, "reach")):  # of the middle of its box
@@ -264,7 +269,7 @@ def test_at_each_node_stands_what_the_tree_grows_by_and_what_stays(page, trees):
             })""",
             up,
         )
-        assert [[f"{100 * share:.0f} %"] for share in data[key]] == numbers[:3]
+        assert [[percent(key, share)] for share in data[key]] == numbers[:3]
     stage, told = page.locator(".lablib-scene"), page.locator(".lablib-told")
     stage.focus()
     walked = []
@@ -287,7 +292,7 @@ def test_numbers_stand_at_the_ends_of_paths_where_words_have_no_room_for_them(pa
     assert ("product of q, by which it grows" in words) == (rule == "match") == data["chosen"]
     for key, colour in (("drafted", "#B34A00"), ("reach", "#767676")):
         numbers = page.locator(f"svg text[fill='{colour}'][text-anchor=start]").filter(has_text="%")
-        shares = [f"{100 * share:.0f} %" for share in data[key]]
+        shares = [percent(key, share) for share in data[key]]
         chain = [f"{100 * data['chain'][end][1]:.0f} %" for end in (7, 15)]  # of its two lines
         expected = [*shares, *chain] if key == "reach" else shares if rule == "match" else []
         assert numbers.all_text_contents() == expected
@@ -308,7 +313,8 @@ def test_the_bars_say_what_a_call_with_tree_and_chain_costs(page, trees):
             drafts = count * each / costs.forward(1)
             bar.hover()
             said = f"{count} {what}{'s' if count > 1 else ''}"
-            assert f"A call with this {name} costs {reading + drafts:.2f}" in told.inner_text()
+            whole = float(f"{reading:.2f}") + float(f"{drafts:.2f}")  # of what stands there
+            assert f"A call with this {name} costs {whole:.2f}" in told.inner_text()
             assert f"{drafts:.2f} for {said}, " in told.inner_text()
             assert f"{reading:.2f} + {drafts:.2f}: {said}" in page.locator("svg").text_content()
             colour = {"chain": "#0072B2", "tree": "#7A4B94"}[name]
@@ -329,15 +335,14 @@ def test_the_names_of_tree_and_chain_stand_apart(page, trees, tokens):
     data, caption = trees.frame(nodes=1)
     for price in (1.1, 16.9):
         trails = zip(("tree", "chain"), tokens, strict=True)
-        data["trails"] = {name: [[1, price, each]] for name, each in trails}
-        data["tosses"] = tokens
+        data["trails"] = {name: [[1, price, each], [2, price, each]] for name, each in trails}
         page.evaluate("([data, caption]) => draw(data, caption)", [data, caption])
         assert outside(page) == []
-        key = "dots:", "nodes,", "bars:", "bold:"  # none is so cheap
+        key = "dots:", "nodes,", "large:", "dark bar:", "this toss"  # none is so cheap
         assert [words for words in crossing(page) if not any(k in words for k in key)] == []
         for name, colour in (("tree", "#7A4B94"), ("chain", "#0072B2")):  # how many nodes
             number = page.locator(f"svg text[fill='{colour}'][text-anchor=middle]")
-            assert number.all_text_contents() == ["1"], name
+            assert number.all_text_contents() == ["2"], name
 
 
 def test_siblings_that_begin_alike_are_cut_where_they_differ(page, trees):

@@ -77,10 +77,36 @@ class _Said:
         return forward
 
 
-class Chains:
-    """Chains of drafts after one text, one for each seed; each is what it would be alone.
+class Rounds:
+    """Rounds of every size after one text, one for each seed.
 
-    They are drafted and read side by side, so that many cost little more than one.
+    Args:
+        drafted: seed -> drafts, and the target's probabilities ``(N+1, V)`` after them.
+    """
+
+    def __init__(self, drafted: dict[int, tuple[Drafts, np.ndarray]]) -> None:
+        self._drafted = drafted
+        self.of = lru_cache(None)(self._of)
+
+    def _of(self, seed: int, rule: str, nodes: int) -> Round:
+        """Return the round of a seed's first drafts."""
+        drafts, p = self._drafted[seed]
+        found = judged(drafts.first(nodes), p[: nodes + 1], rule)
+        return replace(found, forwards=self._forwards(found))
+
+    def _forwards(self, found: Round) -> int:
+        """Return in how many forwards of the draft model these drafts were found."""
+        raise NotImplementedError
+
+    def every(self, rule: str, nodes: int) -> list[Round]:
+        """Return the round of each seed."""
+        return [self.of(seed, rule, nodes) for seed in self._drafted]
+
+
+class ChainRounds(Rounds):
+    """Chains of drafts, drafted and read side by side; each is what it would be alone.
+
+    Many then cost little more than one.
 
     Args:
         models: the target and the draft model.
@@ -100,72 +126,76 @@ class Chains:
         temperature: float,
         seeds: Sequence[int],
     ) -> None:
-        self.models, self.text, self.read = models, list(text), read
-        self.most, self.temperature = most, temperature
         (target, draft), n = models, len(seeds)
         options = [SamplerOptions(temperature=temperature, seed=seed) for seed in seeds]
-        sampler = sampler_for(self.text, most, *options)
+        sampler = sampler_for(list(text), most, *options)
         of_target, of_draft = (kv.expand(cache, n) for cache in read)
         ends = mx.array([text[-1:]] * n)
         drawn = draw_in_turn(partial(draft, cache=of_draft), ends, [most] * n, sampler)
         logits = target(mx.concatenate([ends, drawn.tokens], axis=1), cache=of_target)
         drafts = [drafts_of(drawn, row) for row in range(n)]
         p = chances(logits, temperature)
-        self._by_seed = dict(zip(seeds, zip(drafts, p, strict=True), strict=True))
-        self.of = lru_cache(None)(self._of)
+        super().__init__(dict(zip(seeds, zip(drafts, p, strict=True), strict=True)))
 
-    def _of(self, seed: int, rule: str, nodes: int) -> Round:
-        """Return the round of a seed's chain of so many nodes."""
-        drafts, p = self._by_seed[seed]
-        return replace(judged(drafts.first(nodes), p[: nodes + 1], rule), forwards=nodes)
-
-    def expected(self, rule: str, nodes: int) -> list[float]:
-        """Return the expected tokens of each seed's round, with so many nodes."""
-        return [self.of(seed, rule, nodes).expected for seed in self._by_seed]
+    def _forwards(self, found: Round) -> int:
+        return len(found.drafts)
 
 
-class Rounds:
-    """The rounds of one text under one rule, with a tree and with a chain of any size.
+class TreeRounds(Rounds):
+    """Trees of drafts; what one has read of a path, the others know.
 
     Args:
-        chains: of the text; trees are of the same models and temperature, and as large.
-        rule: one of ``rounds.RULES``.
+        models, text, read, most, temperature, seeds: as of ``ChainRounds``.
         depth: the longest path of a tree; None: no bound.
-        seed: of what is drawn, one of the chains'.
+        drawn: whether a node's children are drawn; else the best are chosen, for all seeds alike.
     """
 
-    def __init__(self, chains: Chains, rule: str, depth: int | None, seed: int) -> None:
-        text, most, temperature = chains.text, chains.most, chains.temperature
+    def __init__(
+        self,
+        models: Sequence[Any],
+        text: Sequence[int],
+        read: Sequence[kv.Cache],
+        most: int,
+        temperature: float,
+        seeds: Sequence[int],
+        depth: int | None = None,
+        drawn: bool = False,
+    ) -> None:
         target, self._draft = (
-            _Said(model, text[-1], cache)
-            for model, cache in zip(chains.models, chains.read, strict=True)
+            _Said(model, text[-1], cache) for model, cache in zip(models, read, strict=True)
         )
         self._drafted_at = temperature or 1.0  # at 0, too, a tree grows by the chances at 1
-        options = SamplerOptions(temperature=temperature, seed=seed)
-        sampler, end = sampler_for(text, most, options), mx.array([text[-1:]])
-        self._chain = partial(chains.of, seed, rule)
-        self._drawn = rule != "match" and temperature > 0
-        self._grow = partial(grow, unread=end, sampler=sampler, depth=depth, drawn=self._drawn)
-        self._grown = drafts_of(self._grow(self._draft.forward(), limits=[most]))
-        self._p, self._rule = chances(target.after(self._grown.paths), temperature), rule
-        self.of = lru_cache(None)(self._of)
+        self.drawn = drawn and temperature > 0
 
-    def _of(self, nodes: int) -> list[Round]:
-        """Return the rounds of a tree and of a chain of so many nodes."""
-        grown = judged(self._grown.first(nodes), self._p[: nodes + 1], self._rule)
-        levels = int(grown.depths.max())  # who looks for drawn words finds one
-        looks = levels if self._drawn else self._looks(nodes)
-        return [replace(grown, forwards=looks), self._chain(nodes)]
+        def grown(seed: int, nodes: int, forward: Callable[..., mx.array]) -> Drafts:
+            options = SamplerOptions(temperature=temperature, seed=seed)
+            sampler, end = sampler_for(list(text), most, options), mx.array([text[-1:]])
+            return drafts_of(grow(forward, end, [nodes], sampler, depth, self.drawn))
 
-    def _looks(self, nodes: int) -> int:
-        """Return how many forwards it takes to grow a tree of so many nodes alone."""
+        self._grow, self._first = partial(grown, seeds[0]), seeds[0]
+        apart = seeds if self.drawn else seeds[:1]
+        trees = [grown(seed, most, self._draft.forward()) for seed in apart]
+        logits = target.after([path for drafts in trees for path in drafts.paths])
+        ends = np.cumsum([len(drafts.paths) for drafts in trees])
+        p = np.split(chances(logits, temperature), ends[:-1])
+        super().__init__(dict(zip(apart, zip(trees, p, strict=True), strict=True)))
+
+    def _of(self, seed: int, rule: str, nodes: int) -> Round:
+        if seed in self._drafted:
+            return super()._of(seed, rule, nodes)
+        return self.of(self._first, rule, nodes)  # chosen: the same for all seeds
+
+    def _forwards(self, found: Round) -> int:
+        """Return the levels; who looks for chosen words may look at one more, in vain."""
+        if self.drawn:
+            return int(found.depths.max())
         forward, asked = self._draft.forward(), []
 
         def counted(tokens: mx.array, parents: Sequence[int] | None = None) -> mx.array:
             asked.append(tokens.shape[1])
             return forward(tokens, parents)
 
-        self._grow(counted, limits=[nodes])
+        self._grow(len(found.drafts), counted)
         return len(asked)
 
     def drafted(self, one: Round) -> tuple[np.ndarray, np.ndarray]:

@@ -1,13 +1,13 @@
 """Pictures of the lesson on trees: a tree with its mask, and what a round makes of a tree."""
 
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import product
 from typing import Any
 
 from lablib.cache import tree
 from lablib.course.lessons.lesson_13.rounds import RULES, Prices, Round
-from lablib.course.lessons.lesson_13.sizes import Chains, Rounds, read
+from lablib.course.lessons.lesson_13.sizes import ChainRounds, TreeRounds, read
 from lablib.course.plots.charts import WARM, Chart, axis, curves, panel
 from lablib.course.plots.explorer import choice, slider
 from lablib.course.plots.pictures import COLOURS, visible
@@ -89,8 +89,8 @@ def mask_figure(parents: Sequence[int], names: Sequence[str], before: int = 2) -
 class Trees(SceneExplorer):
     """A tree of drafts after a real text: what may stay, what it yields and what it costs.
 
-    Both models are at work at every tick; the last answers are remembered. All chains are drafted
-    before a control moves: ten at once, for every text and temperature.
+    Both models are at work when a control moves, if they were not asked before; chains, and trees
+    without a bound, are drafted before one moves: those of ten tosses at every temperature.
 
     Args:
         target: a model that reads trees.
@@ -110,13 +110,14 @@ class Trees(SceneExplorer):
             raise BadValue("texts must hold one text at least, got none")
         self.target, self.draft, self.prices = target, draft, prices
         self.texts, self.pieces = dict(texts), list(pieces)
-        self._rounds = lru_cache(64)(self._uncached)
-        self._chains = lru_cache(None)(self._drafted)
+        self.chains = lru_cache(None)(partial(self._drafted, ChainRounds))
+        self.trees = lru_cache(None)(partial(self._drafted, TreeRounds))
         self._read = {
             name: [read(model, ids) for model in (target, draft)] for name, ids in texts.items()
         }
         for each in product(self.texts, TEMPERATURES):
-            self._chains(*each)
+            self.chains(*each)
+            self.trees(*each, None, True)
         names, dear = list(self.texts), max(prices.tree(MOST, MOST), prices.chain(MOST))
         self.constants = {"most": dear}
         super().__init__(
@@ -128,51 +129,52 @@ class Trees(SceneExplorer):
             toss=slider(4, 0, len(_SEEDS) - 1, label="toss"),
         )
 
-    def _drafted(self, text: str, temperature: float) -> Chains:
-        """Return the chains of all tosses, at a temperature."""
+    def _drafted(self, kind: Any, text: str, temperature: float, *how: Any) -> Any:
+        """Return the rounds of all tosses, with chains or with trees, at a temperature."""
         models, ids = (self.target, self.draft), self.texts[text]
-        return Chains(models, ids, self._read[text], MOST, temperature, _SEEDS)
+        return kind(models, ids, self._read[text], MOST, temperature, _SEEDS, *how)
 
-    def _uncached(
-        self, text: str, rule: str, depth: int | str, temperature: float, toss: int
-    ) -> Rounds:
-        """Return the rounds of trees and chains of any size, at a temperature and in a toss."""
+    def _both(
+        self, text: str, rule: str, depth: int | str, temperature: float
+    ) -> tuple[TreeRounds, ChainRounds]:
+        """Return the rounds of all tosses, with trees and with chains."""
         bound = None if depth == ALL else depth
-        return Rounds(self._chains(text, temperature), rule, bound, _SEEDS[toss])
+        drawn = rule != "match" and temperature > 0
+        return self.trees(text, temperature, bound, drawn), self.chains(text, temperature)
+
+    def price(self, name: str, one: Round) -> float:
+        """Return what a call with such a round costs, in plain tokens."""
+        nodes = len(one.drafts)
+        return self.prices.tree(nodes, one.forwards) if name == "tree" else self.prices.chain(nodes)
 
     def compare(
         self, text: str, rule: str, nodes: int, depth: int | str, temperature: float, toss: int = 0
     ) -> tuple[Round, Round, tuple[float, float]]:
         """Return the rounds of a tree and of a chain, and their prices in plain tokens."""
-        grown, chain = self._rounds(text, rule, depth, temperature, toss).of(nodes)
-        costs = self.prices.tree(nodes, grown.forwards), self.prices.chain(nodes)
-        return grown, chain, costs
+        trees, chains = self._both(text, rule, depth, temperature)
+        grown, chain = (every.of(_SEEDS[toss], rule, nodes) for every in (trees, chains))
+        return grown, chain, (self.price("tree", grown), self.price("chain", chain))
 
     def compute(
         self, text: str, rule: str, nodes: int, depth: int | str, temperature: float, toss: int
     ) -> dict[str, Any]:
-        """Return the tree, the path that stays, the chain, and both of ever more nodes.
-
-        Where a tree is chosen and not drawn, a chain's tokens are the mean over all tosses.
-        """
-        grown, chain, _ = self.compare(text, rule, nodes, depth, temperature, toss)
+        """Return the tree, the path that stays, the chain, and means of both of ever more nodes."""
+        grown, chain, costs = self.compare(text, rule, nodes, depth, temperature, toss)
         depths, rows = layout(grown.parents)
         path, own = grown.toss(_SEEDS[toss])
         in_line, after = chain.toss(_SEEDS[toss])
-        first, drafted = self._rounds(text, rule, depth, temperature, toss).drafted(grown)
+        trees, chains = self._both(text, rule, depth, temperature)
+        first, drafted = trees.drafted(grown)
         roots = [n for n, up in zip(grown.drafts, grown.parents, strict=True) if up < 0]
         ranked = enumerate(np.argsort(-first, kind="stable").tolist())
         likely = [token for place, token in ranked if place < FIRST or token in roots]
-        chosen = rule == "match" or temperature == 0
-        trails: dict[str, list[list[float]]] = {"tree": [], "chain": []}
-        chains = self._chains(text, temperature)
-        for count in sorted({*TRAIL, nodes}):
-            *both, costs = self.compare(text, rule, count, depth, temperature, toss)
-            yields = [one.expected for one in both]
-            if chosen:
-                yields[1] = float(np.mean(chains.expected(rule, count)))
-            for name, cost, tokens in zip(trails, costs, yields, strict=True):
-                trails[name].append([count, cost, tokens])
+        spots = {
+            name: {
+                count: [[self.price(name, one), one.expected] for one in every.every(rule, count)]
+                for count in sorted({*TRAIL, nodes})
+            }
+            for name, every in {"tree": trees, "chain": chains}.items()
+        }
         return {
             "text": visible("".join(self.pieces[token] for token in self.texts[text])[-44:]),
             "nodes": nodes,
@@ -180,7 +182,7 @@ class Trees(SceneExplorer):
             "parents": list(grown.parents),
             "reach": grown.reach.tolist(),
             "drafted": drafted.tolist(),
-            "chosen": chosen,
+            "chosen": not trees.drawn,
             "greedy": temperature == 0,
             "first": [[visible(self.pieces[t]), float(first[t]), t in roots] for t in likely],
             "path": path,
@@ -189,14 +191,18 @@ class Trees(SceneExplorer):
             "row": rows.tolist(),
             "forwards": grown.forwards,
             "reading": self.prices.costs.forward(nodes + 1) / self.prices.costs.forward(1),
+            "costs": dict(zip(("tree", "chain"), costs, strict=True)),
             "chain": [
                 (visible(self.pieces[token]), float(stays))
                 for token, stays in zip(chain.drafts, chain.reach, strict=True)
             ],
             "kept": len(in_line),
             "after": visible(self.pieces[after]),
-            "trails": trails,
-            "tosses": chains.expected(rule, nodes),
+            "trails": {
+                name: [[count, *np.mean(each, axis=0).tolist()] for count, each in found.items()]
+                for name, found in spots.items()
+            },
+            "tosses": {name: found[nodes] for name, found in spots.items()},
             "toss": toss,
         }
 
@@ -204,20 +210,16 @@ class Trees(SceneExplorer):
         """Say what stays in this toss, and what a call writes on average."""
         of_tree = "".join(data["names"][node] for node in data["path"])
         of_chain = "".join(name for name, _ in data["chain"][: data["kept"]])
-        grown, chain = (
-            next(tokens for count, _, tokens in trail if count == data["nodes"])
-            for trail in data["trails"].values()
-        )
         said = [f"“{stays}”" if stays else "nothing" for stays in (of_tree, of_chain)]
-        toss = f"In this toss {said[0]} of the tree stays, and {said[1]} of the chain. On average"
-        if data["chosen"]:
-            return (
-                f"{toss} the tree yields {grown:.2f} tokens a call, and a chain, over all ten "
-                f"tosses, {chain:.2f}."
-            )
+        means = [
+            f"{tokens:.2f} tokens a call (×{tokens / price:.2f} for its price)"
+            for trail in data["trails"].values()
+            for count, price, tokens in trail
+            if count == data["nodes"]
+        ]
         return (
-            f"{toss} this toss' tree yields {grown:.2f} tokens a call, its chain {chain:.2f}, and "
-            f"chains of all ten tosses {np.mean(data['tosses']):.2f}."
+            f"In this toss {said[0]} of the tree stays, and {said[1]} of the chain. On average a "
+            f"tree yields {means[0]}, a chain {means[1]}."
         )
 
 

@@ -1,14 +1,14 @@
 // A tree of drafts, the chain of as many, and what both are worth.
 //
 // constants: {most}: the highest price that a call may have.
-// data: {text, names, parents, reach, drafted, chosen, greedy, first, path, own, depth, row, nodes, reading, chain, tosses,
-//   toss, kept, after, trails: {tree, chain}}:
+// data: {text, names, parents, reach, drafted, chosen, greedy, first, path, own, depth, row, nodes, forwards, reading, costs,
+//   chain, kept, after, toss, tosses: {tree, chain}, trails: {tree, chain}}:
 //   of each node its token, parent (-1 is the text), chance to stay, the draft's chance to get there, place, and whether the
 //   tree grew by these chances, and at temperature 0, so by those at 1; of the draft's likeliest first words, and the tree's,
-//   [name, its chance, whether it is in the tree]; the nodes that stay in this toss, the token after them; what reading
-//   costs, in plain tokens; of the chain's words [name, chance to stay], how many of them stay, and the token after these;
-//   tokens a call of the chain of each toss, and which toss this is; of tree and chain [nodes, price in plain tokens, tokens a call] for some numbers of nodes; of a chain,
-//   beside a tree that is chosen, the mean of all tosses.
+//   [name, its chance, whether it is in the tree]; the nodes that stay in this toss, the token after them; how often the draft
+//   model looks, what reading costs, and what tree and chain cost, in plain tokens; of the chain's words [name, chance to stay],
+//   how many of them stay, and the token after these; which toss this is; of each toss [price, tokens a call], of a tree that
+//   is chosen once; the means of these for some numbers of nodes, [nodes, price, tokens a call].
 
 const INK = {line: '#333333', faint: '#767676', grid: '#DDDDDD', stays: '#009E73', reading: '#BBBBBB',
   tree: '#7A4B94', chain: '#0072B2', even: '#111111', draft: '#B34A00'};
@@ -18,9 +18,11 @@ const HIGH = 250, TALL = 280, FIRST = 56, LINE = 37, CHAIN = 50, PRICE = 80;
 
 function branches({most: dear}, data, room) {
   const narrow = room < 700, width = Math.max(250, Math.min(room, 850));
-  const size = Math.min(245, width - 66), beside = width - 33 - size, slim = narrow || beside < 560;  // two lines of legend
-  const top = slim ? 88 : 71, tall = narrow ? TALL : HIGH, chain_at = top + tall + FIRST + 26, low = chain_at + CHAIN;
-  const plane_at = narrow ? [30, low + 72] : [beside, 62], price_at = plane_at[1] + size + 56;
+  const broad = narrow && width > 530;  // there is room for the price beside the plane
+  const size = Math.min(245, width - (broad ? 335 : 66)), beside = width - 33 - size, slim = narrow || beside < 560;  // two lines of legend
+  const top = slim ? 104 : 71, tall = narrow ? TALL : HIGH, chain_at = top + tall + FIRST + 26, low = chain_at + CHAIN;
+  const plane_at = narrow ? [30, low + 72] : [beside, 62];
+  const price_at = broad ? [plane_at[0] + size + 40, plane_at[1] + 30] : [narrow ? 4 : plane_at[0] - 14, plane_at[1] + size + 56];
   const tree = {left: 4, top, width: narrow ? width - 8 : beside - 52};
 
   const shapes = [];
@@ -32,11 +34,11 @@ function branches({most: dear}, data, room) {
   const first = placed(data.first, tree.width), high = tall - LINE * first.at(-1)[1];
   const above = grow(add, write, data, {...tree, high});
   legend(add, write, tree.left, tree.width, slim, above, data);
-  guesses(add, write, data, first, tree.left, top + high + 18);
+  guesses(add, write, data, first, tree.left, top + high + 18, tree.width < 330);
   chain(add, write, data, {...tree, top: chain_at, high: CHAIN});
   plane(add, write, data, ...plane_at, size);
-  price(add, write, data, dear, narrow ? 4 : plane_at[0] - 14, price_at, Math.min(width - 8, 292));
-  return {width, height: narrow ? price_at + PRICE : Math.max(low + 4, price_at + PRICE), shapes};
+  price(add, write, data, dear, ...price_at, Math.min(width - price_at[0] - 4, 292));
+  return {width, height: Math.max(low + 4, price_at[1] + PRICE, broad ? plane_at[1] + size + 33 : 0), shapes};
 }
 
 // Draw what a call writes behind a text, of so many letters at most: what stays in bold, the target's own token framed.
@@ -56,7 +58,7 @@ function written(add, write, left, y, letters, {text, kept, own, key = ''}) {
   piece('Own', after);
 }
 
-const thick = share => 1 + 11 * share;
+const thick = share => 1 + 11 * share, percent = (share, digits) => `${(100 * share).toFixed(digits)} %`;
 
 function legend(add, write, left, room, slim, above, {nodes, chosen, greedy}) {
   let x = left;
@@ -69,13 +71,14 @@ function legend(add, write, left, room, slim, above, {nodes, chosen, greedy}) {
   }
   const y = slim ? 53 : 36;
   if (slim) x = left;
-  add('l-stays', 'path', {d: `M${x} ${y - 4}h22`, stroke: INK.stays, 'stroke-width': 4});
+  add('l-stays', 'path', {d: `M${x} ${y - 4}h22`, stroke: INK.stays, 'stroke-width': thick(0.1)});
   write('L-stays', x + 27, y, 'stays in this toss', {'font-size': 11});
   x += 140;
   add('l-own', 'rect', {x, y: y - 10, width: 20, height: 13, rx: 3, fill: 'none', stroke: INK.line});
   write('L-own', x + 25, y, 'the target adds', {'font-size': 11});
   const said = [[above ? 'above a word:' : 'at a path’s end:', INK.line, above ? 83 : 94]];
-  if (!slim) said.unshift([`a tree of ${nodes}`, INK.tree, nodes > 9 ? 82 : 75]);
+  const named = [`a tree of ${nodes}`, INK.tree, nodes > 9 ? 82 : 75];
+  if (!slim) said.unshift(named);
   const q = greedy ? 'product of q at T = 1' : 'product of q', short = room < (greedy ? 420 : 350);  // at 0 it grows as if at 1
   if (chosen) said.push(short ? [greedy ? 'q at T = 1,' : `${q},`, INK.draft, 76] : [`${q}, by which it grows,`, INK.draft, greedy ? 228 : 176]);
   said.push([chosen || short ? 'chance to stay' : 'chance to stay (words are drawn from q)', INK.faint, 0]);
@@ -84,13 +87,14 @@ function legend(add, write, left, room, slim, above, {nodes, chosen, greedy}) {
     write(`L-number${i}`, x, y + 17, words, {'font-size': 11, fill, 'font-weight': fill === INK.tree ? 700 : 400});
     x += wide;
   });
+  if (slim) write('L-tree', left, y + 33, named[0], {'font-size': 11, fill: INK.tree, 'font-weight': 700});
 }
 
 // Return of first words what is written of each, and where it stands: line, left edge and width; no more than three lines.
 function placed(first, width) {
   let line = 0, x = 0;
   return first.map(([name], i) => {
-    const said = short(name, 10, first.map(each => each[0])), wide = Math.max(i ? 26 : 40, 7.2 * said.length + 10);
+    const said = short(name, 10, first.map(each => each[0])), wide = Math.max(42, 7.2 * said.length + 10);
     if (x + wide > width) [line, x] = [line + 1, 0];
     x += wide + 8;
     return [said, line, x - wide - 8, wide];
@@ -98,16 +102,15 @@ function placed(first, width) {
 }
 
 // What the draft model says of a first word: the tree may leave it out for what is worth more.
-function guesses(add, write, {first, greedy}, places, left, top) {
-  const more = first.length - places.length, what = `first words${greedy ? ', at T = 1 (pale: left out)' : ' (pale: not in the tree)'}`;
-  write('g', left, top, more ? `${what}, ${more} more` : `the draft’s ${what}`, {'font-size': 11});
+function guesses(add, write, {first, greedy}, places, left, top, tight) {
+  const more = first.length - places.length, what = `first words${tight ? ', q' : ' with q'}${greedy ? ' at T = 1 (pale: left out)' : ' (pale: not in the tree)'}`;
+  write('g', left, top, more ? `${what}, ${more} more` : `${tight ? '' : 'the draft’s '}${what}`, {'font-size': 11});
   places.forEach(([name, line, from, wide], i) => {
     const [, share, taken] = first[i], x = left + from, y = top + LINE * line;
-    const said = `${i ? '' : 'q '}${(100 * share).toFixed(0)} %`;
     const ink = taken ? INK.line : INK.faint;
-    add(`g${i}`, 'rect', {x, y: y + 7, width: wide, height: 18, rx: 3, fill: '#FFFFFF', stroke: taken ? INK.line : INK.grid});
+    add(`g${i}`, 'rect', {x, y: y + 7, width: wide, height: 18, rx: 3, fill: '#FFFFFF', stroke: taken ? INK.tree : INK.grid});
     write(`G${i}`, x + wide / 2, y + 20, name, {'text-anchor': 'middle', 'font-family': 'monospace', fill: ink});
-    write(`q${i}`, x + wide / 2, y + 37, said, {'text-anchor': 'middle', 'font-size': 11, fill: ink});
+    write(`q${i}`, x + wide / 2, y + 37, percent(share, 1), {'text-anchor': 'middle', 'font-size': 11, fill: INK.draft, opacity: taken ? 1 : 0.75});
   });
 }
 
@@ -135,7 +138,7 @@ function grow(add, write, data, {left, top, width: all, high: room}, {key = '', 
     const sizes = wide(most, pad), gap = Math.max(1, (width - sum(sizes)) / Math.max(key ? 8 : 4, levels));
     return [most, pad, sizes, sizes.map((size, level) => sum(sizes.slice(0, level)) + gap * (level + 1) + size / 2)];
   };
-  const apart = Math.max(...reach, ...drafted) < 0.995 ? 31 : 37;  // a number's width, and a gap
+  const apart = chosen ? 43 : Math.max(...reach) < 0.995 ? 31 : 37;  // a number's width, and a gap
   let [most, pad, sizes, middles] = laid(all - Math.max(0, 11 - 3.6 * longest.at(-1)));  // a number is wider than a name of one letter
   const above = down > (chosen ? 47 : 36) && middles.every((at, level) => at - (middles[level - 1] ?? 13) > apart);
   if (!above) [most, pad, sizes, middles] = laid(all - (chosen ? 2 * apart + 2 : apart) - 4);
@@ -145,10 +148,10 @@ function grow(add, write, data, {left, top, width: all, high: room}, {key = '', 
   names.forEach((name, node) => {
     const up = parents[node], bend = Math.max(x(up) + 2, x(node) - Math.max(above ? 19 : 0, sizes[depth[node] - 1] / 2 + 3));
     add(`e${key}${node}`, 'path', {d: `M${x(up)} ${y(up)}L${bend} ${y(node)}H${x(node)}`, fill: 'none',
-      stroke: kept.has(node) ? INK.stays : PALE[kind], 'stroke-width': thick(reach[node])});
+      stroke: kept.has(node) ? INK.stays : PALE[kind], 'stroke-width': thick(reach[node]), 'stroke-dasharray': reach[node] < 0.005 ? '2 3' : ''});
   });
   add(`root${key}`, 'rect', {x: x(-1) - 13, y: y(-1) - high / 2, width: 26, height: high, rx: 3, fill: '#FFFFFF',
-    stroke: key ? INK.chain : INK.stays, 'stroke-width': key ? 1 : 2});
+    stroke: INK[kind]});
   write(`Root${key}`, x(-1), y(-1) + 4, '…', {'text-anchor': 'middle'});
   names.forEach((name, node) => {
     const shown = short(name, most, names.filter((_, other) => parents[other] === parents[node]));
@@ -164,9 +167,9 @@ function grow(add, write, data, {left, top, width: all, high: room}, {key = '', 
       {'text-anchor': 'middle', 'font-family': 'monospace', 'pointer-events': 'none',
         'font-size': high < 16 ? 11 : 12, 'font-weight': stays ? 700 : 400});
     if (!above && parents.includes(node)) return;
-    [[drafted[node], INK.draft, 'd'], [reach[node], INK.faint, 's']].slice(chosen ? 0 : 1).forEach(([share, fill, which], i, both) => {
+    [[drafted[node], INK.draft, 'd', 1], [reach[node], INK.faint, 's', 0]].slice(chosen ? 0 : 1).forEach(([share, fill, which, digits], i, both) => {
       const place = above ? [x(node), y(node) - high / 2 - 4 - 12 * (both.length - 1 - i)] : [x(node) + box / 2 + 5 + (apart + 2) * i, y(node) + 4];
-      write(`${which}${key}${node}`, ...place, `${(100 * share).toFixed(0)} %`,
+      write(`${which}${key}${node}`, ...place, percent(share, digits),
         {'text-anchor': above ? 'middle' : 'start', 'font-size': 11, fill, ...cloth.HALO});
     });
   });
@@ -188,30 +191,29 @@ function chain(add, write, {nodes, chain: words, kept, after, row}, {left, top, 
   written(add, write, from, top - 6, (left + width - from) / 8 - 2, {kept: stays, own: after, key: 'c'});
 }
 
-// What a call costs: reading is the same for both, drafting isn't.
-function price(add, write, {nodes, trails, reading, depth, row, forwards}, dear, left, top, width) {
-  const from = left + 40, scale = (width - 86) / dear, vain = forwards - Math.max(...depth);
+// What a call costs in this toss: reading is the same for both, drafting isn't.
+function price(add, write, {nodes, costs, reading, depth, row, forwards, chosen}, dear, left, top, width) {
+  const from = left + 40, scale = (width - 86) / dear, vain = forwards > Math.max(...depth);
   write('price0', left, top, 'price =', {'font-weight': 600});
   add('reading', 'rect', {x: left + 54, y: top - 10, width: 18, height: 12, fill: INK.reading});
-  write('price1', left + 77, top, 'reading + drafting', {'font-weight': 600});
-  const parts = {chain: [nodes, 'draft', 'waits for none'], tree: [forwards, 'look', vain ? `${vain} in vain, it waits` : 'waits to see each']};
+  write('price1', left + 77, top, `reading + drafting${chosen ? '' : ', this toss'}`, {'font-weight': 600});
+  const parts = {chain: [nodes, 'draft', 'waits for none'], tree: [forwards, 'look', vain ? 'the last in vain' : 'waits to see each']};
   Object.entries(parts).forEach(([name, [count, what, how]], i) => {
-    const cost = trails[name].find(each => each[0] === nodes)[1], y = top + 8 + 35 * i, each = (cost - reading) / count;
-    const said = `${count} ${what}${count > 1 ? 's' : ''}`;
+    const y = top + 8 + 35 * i, each = (costs[name] - reading) / count, said = `${count} ${what}${count > 1 ? 's' : ''}`;
+    const [read, drafting] = [reading, costs[name] - reading].map(part => part.toFixed(2)), cost = (+read + +drafting).toFixed(2);
     write(`b-${name}`, left, y + 11, name, {fill: INK[name], 'font-weight': 700});
     add(`B-${name}`, 'rect', {x: from, y, width: scale * reading, height: 13, fill: INK.reading, stroke: '#FFFFFF', 'stroke-width': 0.5,
       cell: [Math.max(...row) + (nodes > 8 ? 3 : 2) + i, 0], class: 'lablib-cell',
-      note: `A call with this ${name} costs ${cost.toFixed(2)} plain tokens: ${reading.toFixed(2)} to read ${nodes + 1} tokens, and `
-        + `${(cost - reading).toFixed(2)} for ${said}, ${how}${name === 'tree' && vain ? `; ${vain} of them in vain` : ''}.`});
+      note: `A call with this ${name} costs ${cost} plain tokens: ${read} to read ${nodes + 1} tokens, and ${drafting} for ${said}, ${how}.`});
     for (let k = 0; k < count; k++) add(`b-${name}${k}`, 'rect', {x: from + scale * (reading + k * each), y, width: scale * each, height: 13,
       fill: INK[name], stroke: '#FFFFFF', 'stroke-width': 0.8});
-    write(`b-cost-${name}`, from + scale * cost + 5, y + 11, cost.toFixed(2), {fill: INK[name], 'font-weight': 700});
-    write(`b-says-${name}`, from, y + 26, `${reading.toFixed(2)} + ${(cost - reading).toFixed(2)}: ${said}, ${how}`, {'font-size': 11});
+    write(`b-cost-${name}`, from + scale * costs[name] + 5, y + 11, cost, {fill: INK[name], 'font-weight': 700});
+    write(`b-says-${name}`, from, y + 26, `${read} + ${drafting}: ${said}, ${how}`, {'font-size': 11});
   });
 }
 
 // Price across, tokens upwards, both in doublings: equal speed-ups are lines side by side.
-function plane(add, write, {nodes, trails, tosses, toss, chosen}, left, top, size) {
+function plane(add, write, {nodes, trails, tosses, toss}, left, top, size) {
   const doublings = 4.1;
   const x = price => left + size * Math.log2(price) / doublings;
   const y = tokens => top + size * (1 - Math.log2(tokens) / doublings);
@@ -232,57 +234,33 @@ function plane(add, write, {nodes, trails, tosses, toss, chosen}, left, top, siz
   }
   write('price', left + size / 2, top + size + 29, 'price of a call, in plain tokens', {'text-anchor': 'middle', 'font-size': 11});
   write('tokens', left - 22, top - 5, 'tokens a call', {'font-size': 11});
-  const means = `mean of ${tosses.length} tosses`, now = 'in this toss';
-  const of = chosen ? {chain: means, tree: 'in every toss'} : {chain: now, tree: now};
-  const spots = [], small = [];  // small dots lie on large ones
-  const here = x(trails.chain.find(each => each[0] === nodes)[1]);
-  [...tosses.keys()].sort((one, other) => (one === toss) - (other === toss)).forEach(each => {  // this toss' lies on top
-    const own = each === toss, at = y(tosses[each]);
-    add(`o${each}`, 'path', {d: `M${here - 11} ${at}h22`, stroke: own ? INK.chain : PALE.chain, 'stroke-width': own ? 2.5 : 1.5,
-      note: `chain of ${nodes} in ${own ? 'this' : 'another'} toss: ${tosses[each].toFixed(2)} tokens a call.`});
-    spots.push([here - 7, at, 4, 4], [here + 7, at, 4, 4]);
-  });
+  const last = {}, counts = trails.tree.map(([count]) => count), full = counts.at(-1);
   ['chain', 'tree'].forEach((name, number) => {
     const trail = trails[name], colour = INK[name], look = {stroke: colour, 'stroke-width': 1.5, fill: number ? colour : '#FFFFFF'};
-    const line = {stroke: colour, 'stroke-width': 1.5, 'stroke-dasharray': number ? '' : '5 3'};
+    const line = {stroke: colour, 'stroke-width': 1.5, 'stroke-dasharray': number ? '' : '5 3'}, all = tosses[name];
+    const of = all.length > 1 ? `mean of ${all.length} tosses${size > 230 ? ' (bars)' : ''}` : 'the same in each toss';
     add(`t-${name}`, 'path', {d: 'M' + trail.map(([, price, tokens]) => `${x(price)} ${y(tokens)}`).join('L'), fill: 'none', ...line});
-    trail.forEach(([count, price, tokens], i) => {
-      const large = count === nodes;
-      const dot = [`p-${name}${i}`, 'circle', {cx: x(price), cy: y(tokens), r: large ? 6 : 2.5, ...look,
-        note: `${name} of ${count}, ${of[name]}: ${tokens.toFixed(2)} tokens a call, `
-          + `for the price of ${price.toFixed(2)}: ×${(tokens / price).toFixed(2)}.`}];
-      const [, before, less] = trail[Math.max(0, i - 1)];
-      for (let k = 0; k < 1; k += 0.1) spots.push([x(before) + k * (x(price) - x(before)), y(less) + k * (y(tokens) - y(less)), 1, 1]);
-      spots.push([x(price), y(tokens), large ? 8 : 4, 4]);
-      if (!large) return small.push(dot);
-      add(...dot);
-      const at = top - 31 + 14 * number;
-      add(`l-${name}`, 'path', {d: `M${left} ${at - 4}h24`, ...line});
-      add(`k-${name}`, 'circle', {cx: left + 12, cy: at - 4, r: 5, ...look});
-      write(`P-${name}`, left + 29, at, `${name} ×${(tokens / price).toFixed(2)}`, {fill: colour, 'font-weight': 700});
-      write(`O-${name}`, left + 35 + 7.4 * (name.length + 6), at, of[name], {'font-size': 11, fill: colour});
-    });
+    if (all.length > 1) all.map((spot, each) => [each, ...spot]).sort(([one], [other]) => (one === toss) - (other === toss))
+      .forEach(([each, price, tokens]) => add(`o-${name}${each}`, 'path', {d: `M${x(price) - 9} ${y(tokens)}h18`,  // this toss' lies on top
+        stroke: each === toss ? colour : PALE[name], 'stroke-width': each === toss ? 3 : 1.5,
+        note: `${name} of ${nodes} in ${each === toss ? 'this' : 'another'} toss: ${tokens.toFixed(2)} tokens a call, for the price of ${price.toFixed(2)}.`}));
+    trail.forEach(([count, price, tokens], i) => add(`p-${name}${i}`, 'circle', {cx: x(price), cy: y(tokens), r: count === nodes ? 6 : 2.5, ...look,
+      note: `${name} of ${count}, ${of}: ${tokens.toFixed(2)} tokens a call, for the price of ${price.toFixed(2)}: ×${(tokens / price).toFixed(2)}.`}));
+    const [, price, tokens] = trail.find(([count]) => count === nodes), at = top - 31 + 14 * number;
+    add(`l-${name}`, 'path', {d: `M${left} ${at - 4}h24`, ...line});
+    add(`k-${name}`, 'circle', {cx: left + 12, cy: at - 4, r: 5, ...look});
+    write(`P-${name}`, left + 29, at, `${name} ×${(tokens / price).toFixed(2)}`, {fill: colour, 'font-weight': 700});
+    write(`O-${name}`, left + 35 + 7.4 * (name.length + 6), at, of, {'font-size': 11, fill: colour});
+    const [end, high] = [x(trail.at(-1)[1]), y(trail.at(-1)[2])];
+    last[name] = [end + (end > left + size - 20 ? -14 : 14), high + 4];
   });
-  small.forEach(dot => add(...dot));
-  for (const speed of [0.5, 1, 1.5, 2, 4]) {
-    const [px, py] = speed > 1 ? [x(far / speed), top - 7] : [left + size + 14, y(far * speed)];
-    spots.push([px - 6, py, 7, 30], [px + 6, py, 7, 30]);
-  }
-  [6, 6, 5, 4].forEach((wide, line) => {  // words
-    for (let k = 0; k < 12; k++) spots.push([left + 9 + wide * k, top + 10 + 13 * line, 5, 9]);
+  const near = Math.abs(last.tree[0] - last.chain[0]) < 16 && Math.abs(last.tree[1] - last.chain[1]) < 12;
+  if (nodes < full) ['tree', 'chain'].forEach((name, i) => {
+    const upper = near && (last.tree[1] <= last.chain[1]) === !i ? 11 : 0, lowest = Math.max(last.tree[1], last.chain[1]);
+    const at = Math.max(top + (near ? 23 : 12), Math.min(top + size - 3, near ? lowest : last[name][1])) - upper;
+    write(`c-${name}`, last[name][0], at, String(full),
+      {'text-anchor': 'middle', 'font-size': 11, fill: INK[name], ...cloth.HALO});
   });
-  for (const name of ['tree', 'chain']) {  // the last number stands where it meets least
-    const [count, price, tokens] = trails[name].at(-1), highest = Math.max(...Object.values(trails).map(each => each.at(-1)[2]));
-    const out = tokens < highest ? 1 : -1;
-    const places = [[16, 0], [0, 15 * out], [0, -15 * out], [16, 12 * out], [16, -12 * out], [-16, 0], [32, 0], [0, 30 * out]]
-      .map(([dx, dy]) => [x(price) + dx, y(tokens) + dy]);
-    const met = ([px, py]) => spots.filter(([sx, sy, r]) => Math.abs(sx - px) < 8 + r && Math.abs(sy - py) < 6 + r)
-      .reduce((sum, each) => sum + each[3], py > top + size + 3 || py < top - 2 || px < left + 8 || px > left + size + 25 ? 99 : 0);
-    const [px, py] = places.toSorted((one, other) => met(one) - met(other))[0];
-    spots.push([px, py, 8, 99]);
-    write(`c-${name}`, px, py + 4, String(count), {'text-anchor': 'middle', 'font-size': 11, fill: INK[name], ...cloth.HALO});
-  }
-  const [least, full] = [0, -1].map(i => trails.tree.at(i)[0]);
-  const corner = [[`dots: ${least} to ${full}`, INK.faint], [`nodes, large: ${nodes}`, INK.faint], ['bars: chain,', INK.chain], ['each toss', INK.chain]];
-  corner.forEach(([words, fill], i) => write(`dots${i}`, left + 5, top + 14 + 13 * i, words, {'font-size': 11, fill}));
+  const corner = [`dots: ${counts.slice(0, 4).join(', ')},`, `${counts.slice(4).join(', ')} nodes,`, `large: ${nodes}`, 'dark bar:', 'this toss'];
+  corner.forEach((words, i) => write(`dots${i}`, left + 5, top + 14 + 13 * i, words, {'font-size': 11, fill: INK.faint}));
 }
