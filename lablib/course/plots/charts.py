@@ -175,7 +175,6 @@ def token_strip(
     classes: Sequence[str] | None = None,
     *,
     mark: int | None = None,
-    kinds: Sequence[str] = (),
     calls: Sequence[int] = (),
 ) -> Chart:
     """Return tokens beside one another, each on the colour of its class.
@@ -184,11 +183,10 @@ def token_strip(
         tokens: their texts; spaces and line ends are made visible.
         classes: one class for each token; an empty one has no colour.
         mark: position of a token to outline.
-        kinds: the classes in the order of their colours; as they come, unless it is given.
         calls: how many tokens each call of a model wrote: a bracket below them.
     """
     classes = [""] * len(tokens) if classes is None else classes
-    kinds = [*(kinds or dict.fromkeys(filter(None, classes)))]
+    kinds = [*dict.fromkeys(filter(None, classes))]  # colours go to them as they come
     pairs = zip(tokens, classes, strict=True)
     notes = [kind and f"“{visible(token)}”: {kind}." for token, kind in pairs]
     apart = [f" {visible(token)}" for token in tokens]

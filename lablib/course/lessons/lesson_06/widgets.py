@@ -1,5 +1,6 @@
 """Widgets of the lesson on voting: what more votes buy, and when to stop asking."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import product
 from typing import Any, ClassVar
@@ -53,10 +54,11 @@ class VoteBars(SceneExplorer):
     def compute(self, samples: int, problem: str) -> dict[str, Any]:
         """Return the votes for each digit after ``samples`` samples, and who leads."""
         chosen = self.problems[problem]
-        cast = [answer for answer in chosen.answers[:samples] if answer is not None]
+        drawn = list(chosen.answers[:samples])
+        cast = [answer for answer in drawn if answer is not None]
         votes = {str(digit): cast.count(str(digit)) for digit in range(10)}
         leader = max(cast, key=cast.count) if cast else None  # the first to appear among equals
-        race = {digit: _growth(chosen.answers[:samples], digit) for digit in votes}
+        race = {d: [drawn[:n].count(d) for n in range(samples + 1)] for d in votes}
         return {
             "votes": votes,
             "race": race,
@@ -71,7 +73,7 @@ class VoteBars(SceneExplorer):
         """Return after how many samples the leader could no longer lose, 0 if it still can."""
         for drawn in range(1, samples + 1):
             cast = [answer for answer in answers[:drawn] if answer is not None]
-            if cast and cannot_lose(_counts(cast), len(answers) - drawn):
+            if cast and cannot_lose([*Counter(cast).values()], len(answers) - drawn):
                 return drawn
         return 0
 
@@ -214,13 +216,3 @@ class Stopping(ChartExplorer):
             f"On average a vote stops after {data['used'].mean():.1f} of {self.n} samples; "
             f"{data['kept']:.1%} elect whom the full vote elects, {data['accuracy']:.1%} are right."
         )
-
-
-def _growth(answers: Sequence[Any], digit: str) -> list[int]:
-    """Return a digit's votes after 0, 1, ... samples."""
-    return [0, *np.cumsum([answer == digit for answer in answers]).tolist()]
-
-
-def _counts(cast: Sequence[str]) -> list[int]:
-    """Return the votes of each answer, in order of first appearance."""
-    return [cast.count(answer) for answer in dict.fromkeys(cast)]

@@ -186,23 +186,6 @@ def _tail(text: str) -> str:
     return text if len(text) <= LONGEST_EDGE else f"…{text[-LONGEST_EDGE:]}"
 
 
-def describe(scene: Scene, names: Speller) -> str:
-    """Say what a query found, what it cost and what it changed."""
-    held = _held(scene)
-    if not scene.prompt:
-        return f"No query yet; the tree holds {tokens(held)}."
-    changes = {"split": [], "insert": [], "evict": []}
-    for event in scene.events:
-        changes[event.kind].append(event)
-    lost = sum(event.stop - event.start for event in changes["evict"])
-    splits = [f"; an edge is split after {tokens(event.start)}" for event in changes["split"]]
-    went = [f"; {tokens(lost)} went to make room"] * (lost > 0)
-    return (
-        f"The tree knew {scene.found} of the {tokens(len(scene.prompt))} of "
-        f"“{_tail(names(scene.prompt))}”, and {scene.run} ran{''.join(splits + went)}."
-    )
-
-
 class TreeFilm(SceneExplorer):
     """A tree that queries grow one after the other, under a budget.
 
@@ -261,7 +244,16 @@ class TreeFilm(SceneExplorer):
 
     def caption(self, data: Scene) -> str:
         """Say what the query found, what it cost and what it changed."""
-        return describe(data, _words)
+        if not data.prompt:
+            return f"No query yet; the tree holds {tokens(_held(data))}."
+        splits = [event.start for event in data.events if event.kind == "split"]
+        changes = [f"; an edge is split after {tokens(start)}" for start in splits]
+        lost = sum(event.stop - event.start for event in data.events if event.kind == "evict")
+        changes += [f"; {tokens(lost)} went to make room"] * (lost > 0)
+        return (
+            f"The tree knew {data.found} of the {tokens(len(data.prompt))} of "
+            f"“{_tail(_words(data.prompt))}”, and {data.run} ran{''.join(changes)}."
+        )
 
 
 def _held(scene: Scene) -> int:
