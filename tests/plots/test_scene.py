@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import itertools
 import json
 import math
 import re
@@ -410,6 +411,65 @@ def test_the_dashboard_stands_still_and_everything_has_room(page, board, width):
     assert wide <= min(width - 16, 850)
     if width == 1000:
         assert high <= 440  # with its controls and what is told below it, 620
+
+
+# Which words lie on one another, but for those in the cells.
+CROWDED = """() => {
+  const boxes = [...document.querySelectorAll('svg text:not([font-family])')]
+    .map(e => [e.textContent, e.getBoundingClientRect()]).filter(([, box]) => box.width);
+  const meet = (a, b) => a.left < b.right - 1 && b.left < a.right - 1
+    && a.top < b.bottom - 4 && b.top < a.bottom - 4;
+  return boxes.flatMap(([a, box], i) => boxes.slice(i + 1).filter(([, other]) => meet(box, other))
+    .map(([b]) => [a, b]));
+}"""
+
+
+@pytest.mark.parametrize("width", [866, 716, 700, 576, 382])
+def test_no_words_of_the_dashboard_lie_on_others(page, board, width):
+    show = opened(page, board, moves=False)
+    with narrowed(page, width):
+        for values in ENDS:
+            show(**values)
+            assert page.evaluate(CROWDED) == [], values
+            heat = page.locator("svg path[stroke='#DDDDDD']").evaluate_all(
+                "all => Math.max(...all.slice(-3).map(e => e.getBoundingClientRect().width))"
+            )
+            assert heat > 90
+
+
+def test_the_axis_of_alpha_begins_where_its_lines_need_it_whatever_a_slider_says(page, board):
+    """Half of it where all is above; and the number at the chosen temperature lies on no line."""
+    show = opened(page, board, moves=False)
+    begins = {}
+    for task, gamma, hot in itertools.product(("stories", "sums", "edits"), (1, 8), (0.0, 1.5)):
+        data = show(task=task, draft_tokens=gamma, temperature=hot, rule="match")
+        names = page.locator("svg text").all_text_contents()
+        begins.setdefault(task, set()).add("0.7" in names)
+        assert f"{data['alpha']:.2f}" in names
+        assert names.count(f"{hot:g}") >= 1
+    assert begins == {"stories": {False}, "sums": {False}, "edits": {True}}  # by its look-up
+    data["others"] = {}
+    page.evaluate("data => draw(data, '')", data | {"task": "sums"})
+    assert "0.7" in page.locator("svg text").all_text_contents()
+
+
+def test_the_dashboard_says_which_texts_it_counts_and_which_go_on(page, board):
+    show = opened(page, board, moves=False)
+    count = board.recording.problems
+    for width, task in itertools.product((1000, 390), ("stories", "sums")):
+        with narrowed(page, width):
+            data = show(task=task, temperature=1.5)
+            names = page.locator("svg text").all_text_contents()
+            assert sum(f"all {count} texts" in name for name in names) == 2
+            cut = sum(map(len, data["tokens"])) > page.locator(".lablib-cell").count()
+            assert ("…" in names) == cut == (task == "stories")
+
+
+def test_the_resting_coin_lies_in_the_middle_of_what_was_refused(page, board):
+    opened(page, board, moves=False)(**board._start)
+    chance, coin = page.evaluate(PARTED)
+    assert chance + 0.2 < coin < 0.7
+    assert "refused" in page.locator("svg text").all_text_contents()
 
 
 LETTERS = """() => {

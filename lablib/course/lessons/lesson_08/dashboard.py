@@ -69,7 +69,8 @@ class Dashboard(SceneExplorer):
         self.expected, self.models = cache(self._expected), cache(self._compared)
         self._target, self._chances = cache(self._read), cache(self._judged)
         self._whole, self._drawn = cache(self._of_all_texts), lru_cache(16)(self.both)
-        self._coins = np.random.default_rng(0).random((self.ROWS, MAX_TOKENS))
+        # of this seed's the coin of a hard token is seen in the middle of what was refused
+        self._coins = np.random.default_rng(30).random((self.ROWS, MAX_TOKENS))
         grid = recording.temperatures.tolist()
         begin = {"task": recording.tasks[0], "drafter": DRAFT, "rule": "rejection"}
         begin |= {"draft_tokens": GAMMA, "temperature": 1.0} | start
@@ -81,6 +82,7 @@ class Dashboard(SceneExplorer):
         self.constants = {
             "words": [visible(word) for word in self.words],
             "rows": self.ROWS,
+            "texts": recording.problems,
             "grid": grid,
             "rules": list(rules),
             "engine": GAMMA,

@@ -1,7 +1,7 @@
 // The acceptance dashboard: a carpet of one toss; below it a token, a round, and every temperature.
 //
-// constants: {words, rows, grid, rules, engine, most, longest: {task: tokens}}: the text of each
-//   id; how many texts are shown; temperatures; names; γ of the engine's counts; the largest γ.
+// constants: {words, rows, texts, grid, rules, engine, most, longest: {task: tokens}}: the text of each
+//   id; how many texts are shown, and how many are counted; temperatures; names; γ of the engine's counts; the largest γ.
 // data: {task, drafter, rule, draft_tokens, temperature,
 //   tokens: [[id]], overlaps: [[percent]], best: [[[[id, p, q]]]] in percent, a list for each token,
 //   rounds: [[[drafted, kept]]], judged: [[[[keep, coin, id, p, q]]]]: of each round's judged drafts in percent how
@@ -14,11 +14,11 @@ const INK = {...cloth.INK, p: '#BBBBBB', q: '#B84F00'};
 const OUTLINE = {fill: 'none', stroke: INK.q, 'stroke-width': 1.6};
 const REST = {fill: INK.refused, 'fill-opacity': 0.45};
 const LOOKS = [['kept', 'kept (stronger: p and q agree)'], ['refused', 'refused, corrected'], ['own', 'bonus']];
-const RULES = {match: '#0072B2', coupled: '#A0437A', rejection: '#333333', block: '#B84F00'};
+const RULES = {match: '#A0437A', coupled: '#00707A', rejection: '#333333', block: '#7A6200'};  // no colour of a token's fate, or of q
 const TALL = 124;  // of a panel's axes
 
 function dashboard(constants, data, room, chosen) {
-  const width = Math.max(250, Math.min(room, 850)), narrow = room < 830, slim = room < 560;
+  const width = Math.max(250, Math.min(room, 850)), narrow = room < 830, stacked = room < 700, slim = room < 560;
   const left = 4, high = 23, beside = slim ? 78 : narrow ? 90 : 124, rows = data.tokens.length, right = width - 2;
   const across = width - left - beside - 12, longest = constants.longest[data.task];
   const names = data.tokens.map(ids => ids.map(id => constants.words[id]));
@@ -36,16 +36,26 @@ function dashboard(constants, data, room, chosen) {
   const none = texts.some(({cells}) => cells.some(({what}) => what === 'none'));
   const top = cloth.legend(pens, [...LOOKS, ['none', 'nothing drafted', none]], left, 33, width) + 6, bottom = top + rows * tall;
   const more = Math.max(...names.map((words, number) => words.length - at[number].length)), vain = texts.reduce((sum, text) => sum + text.vain, 0);
-  cloth.lines(pens, {left, place, most: constants.most, top, bottom, mean, right, end: left + across, more, vain,
+  cloth.lines(pens, {left, place, most: constants.most, top, bottom, mean, right, end: left + across, more: slim || across > 520 ? more : 0, vain,
     what: 'expected tokens a round'});
-  texts.forEach((text, number) => cloth.row(pens, number, text, {at: at[number], high, left, y: top + number * tall, lines, place, right}));
+  texts.forEach((text, number) => {
+    const spots = at[number], row = top + number * tall;
+    cloth.row(pens, number, text, {at: spots, high, left, y: row, lines, place, right});
+    if (spots.length < names[number].length) goes_on(write, number, spots.at(-1), {high, left, y: row});
+  });
 
-  const one = picked(data, texts, chosen), below = bottom + 44, step = TALL + 74, low = below + slim * step;
-  const token = slim ? Math.min(width - 10, 330) : narrow ? 274 : 302, third = slim ? left + 140 : left + token + 42 + 0.18 * width;
+  const one = picked(data, texts, chosen), below = bottom + 44, step = TALL + 74, low = below + stacked * step;
+  const token = stacked ? Math.min(width - 10, 330) : narrow ? 274 : 302, share = stacked ? Math.max(122, 0.3 * width) : 0.18 * width;
+  const second = stacked ? left : left + token + 16, third = second + share + (stacked ? 18 : narrow ? 26 : 40);
   a_token(pens, constants, data, [left, below, token], one);
-  a_round(pens, constants, data, [slim ? left : left + token + 16, low, slim ? 122 : 0.18 * width]);
+  a_round(pens, constants, data, [second, low, share]);
   temperatures(pens, constants, data, [third, low, right - third]);
-  return {width, height: low + step + (slim ? 15 : 0), shapes, told: one.slice(0, 2)};
+  return {width, height: low + step + (stacked ? 15 : 0), shapes, told: one.slice(0, 2)};
+}
+
+// Say behind a text's last cell that it has more.
+function goes_on(write, number, [line, x, wide], {high, left, y}) {
+  write(`on${number}`, left + x + wide + 1, y + (line + 1) * high - 8, '…', {'font-weight': 700});
 }
 
 // Return what became of a text's tokens in this toss, and its rounds; no more tokens than there is room for.
@@ -126,6 +136,8 @@ function a_token([add, write], {words}, data, [x, y, width], [row, column, cells
     write('coin-word', from - 5, low + 11, cut(words[draft]), {'text-anchor': 'end', 'font-weight': 700});
     add('coin-r', 'rect', {x: from, y: low, width: scale, height: 14, fill: INK.refused});
     add('coin-k', 'rect', {x: from, y: low, width: scale * keep / 100, height: 14, fill: INK.kept});
+    beside(write, 'kept', [from, from + scale * keep / 100], from + scale * coin / 100, low + 11, '#FFFFFF');
+    beside(write, 'refused', [from + scale * keep / 100, from + scale], from + scale * coin / 100, low + 11, '#111111');
     add('coin', 'path', {d: `M${from + scale * coin / 100} ${low + 14}v-14l-4 -5h8l-4 5`, stroke: '#111111', 'stroke-width': 1.8, fill: '#111111'});
     write('coin-keep', from + scale + 80, low + 11, `keeps ${keep} %`, {'text-anchor': 'end'});
   }
@@ -134,6 +146,13 @@ function a_token([add, write], {words}, data, [x, y, width], [row, column, cells
   says(data, cells[column], wrote, said, [hair(own, 1), hair(draft, 2)])
     .forEach((line, i) => write(`coin-says${i}`, x, y + 141 + 15 * i, line));
   write('coin-share', x, y + 174, `Σ min(p, q) = ${share.toFixed(2)} at this token${hot ? '' : ', after the choice'}`, {fill: INK.faint});
+}
+
+// Write the name of a part of the coin's bar into it where the coin leaves it most room; where that is too little, nothing.
+function beside(write, name, [start, end], coin, y, fill) {
+  const gaps = coin > start && coin < end ? [[start, coin], [coin, end]] : [[start, end]];
+  const [from, to] = gaps.reduce((best, gap) => gap[1] - gap[0] > best[1] - best[0] ? gap : best);
+  if (to - from > 7 * name.length) write(`coin-${name}`, (from + to) / 2, y, name, {'text-anchor': 'middle', fill, 'pointer-events': 'none'});
 }
 
 const cut = word => word.length > 7 ? `${word.slice(0, 6)}…` : word;
@@ -161,24 +180,26 @@ function says({rule, temperature}, {what, keep, coin}, own, draft, hairs) {
 }
 
 // How many drafts a whole round keeps.
-function a_round(pens, {most}, data, [x, y, width]) {
+function a_round(pens, {most, texts}, data, [x, y, width]) {
   const [add, write] = pens, from = x + 22, step = (width - 22) / (most + 1);
-  const at = frame(pens, 'round', 'share of rounds', [from, y, width - 22], ['0', '1']);
+  const title = `${width < 150 ? '' : 'share of '}rounds, all ${texts} texts`;
+  const at = frame(pens, 'round', title, [from, y, width - 22], ['0', '1']);
   for (let i = 0; i <= most; i++) write(`rx${i}`, from + step * (i + 0.5), y + 12 + TALL + 14, String(i), {'text-anchor': 'middle', fill: INK.faint});
   data.shares.forEach((share, i) => add(`r${i}`, 'rect', {x: from + step * i + 1.5, y: at(share), width: step - 3,
     height: at(0) - at(share), fill: '#56B4E9', note: `${(100 * share).toFixed(1)} % of whole rounds keep ${i} drafts; `
       + `coins of one α would make it ${(100 * data.coins[i]).toFixed(1)} %.`}));
   data.coins.forEach((share, i) => {
     const cx = from + step * (i + 0.5), cy = at(share);
-    add(`c${i}`, 'path', {d: `M${cx} ${cy - 4.5}l4.5 4.5l-4.5 4.5l-4.5 -4.5z`, fill: INK.q, stroke: '#FFFFFF', 'pointer-events': 'none'});
+    add(`c${i}`, 'path', {d: `M${cx} ${cy - 4.5}l4.5 4.5l-4.5 4.5l-4.5 -4.5z`, fill: '#FFFFFF', stroke: INK.line, 'stroke-width': 1.4,
+      'pointer-events': 'none'});
   });
   write('round-name', from + (width - 22) / 2, y + 12 + TALL + 29, 'drafts kept', {'text-anchor': 'middle', fill: INK.faint});
-  write('round-key', from, y + 12 + TALL + 44, '◆ coins of one α', {fill: INK.q});
+  write('round-key', from, y + 12 + TALL + 44, '◇ coins of one α');
 }
 
-// Draw axes from 0 to 1 over a height of TALL; return where a value lies.
+// Draw axes from the first of these names to 1 over a height of TALL; return where a value lies.
 function frame([add, write], key, title, [x, y, width], names) {
-  const at = value => y + 12 + TALL * (1 - value);
+  const at = value => y + 12 + TALL * (1 - value) / (1 - names[0]);
   write(key, x - 18, y, title, {'font-weight': 600});
   names.forEach(name => {
     const place = at(Number(name));
@@ -189,18 +210,18 @@ function frame([add, write], key, title, [x, y, width], names) {
 }
 
 // α of each rule along the temperatures, with the engine's intervals as bands, and, grey, that of other drafters.
-function temperatures(pens, {grid, rules, engine}, data, [x, y, room]) {
+function temperatures(pens, {grid, rules, engine, texts}, data, [x, y, room]) {
   const [add, write] = pens, from = x + 22, width = room - 22 - 73, bottom = y + 12 + TALL;
-  const drawn = Object.entries(data.others);
-  const whose = drawn.length ? `, ${data.drafter}` : '';
-  const title = room < 225 && whose ? `α${whose}` : `α of judged drafts${whose}`;
-  const at = frame(pens, 'heat', title, [from, y, width], ['0', '0.5', '1']);
+  const drawn = Object.entries(data.others), scale = spread(data);
+  const title = `α of ${drawn.length ? data.drafter : 'judged drafts'}, all ${texts} texts`;
+  const at = frame(pens, 'heat', title, [from, y, width], scale);
   const [low, high] = [grid[0], grid[grid.length - 1]], to = hot => from + width * (hot - low) / (high - low);
   const path = values => values.map((value, i) => `${to(grid[i]).toFixed(1)} ${at(value).toFixed(1)}`).join('L');
-  [low, (low + high) / 2, high].forEach(hot =>
-    write(`ht${hot}`, to(hot), bottom + 14, String(hot), {'text-anchor': 'middle', fill: INK.faint}));
+  const now = data.temperature, ends = [low, (low + high) / 2, high].filter(hot => Math.abs(to(hot) - to(now)) > 26);
+  ends.forEach(hot => write(`ht${hot}`, to(hot), bottom + 14, String(hot), {'text-anchor': 'middle', fill: INK.faint}));
+  write('htnow', to(now), bottom + 14, String(now), {'text-anchor': 'middle', 'font-weight': 700});
   write('ht', from + width / 2, bottom + 29, 'temperature', {'text-anchor': 'middle', fill: INK.faint});
-  add('hnow', 'path', {d: `M${to(data.temperature)} ${y + 12}v${TALL}`, stroke: INK.faint, 'stroke-dasharray': '2 3'});
+  add('hnow', 'path', {d: `M${to(now)} ${y + 12}v${TALL}`, stroke: INK.faint, 'stroke-dasharray': '2 3'});
   const shown = rules.filter(rule => data.lines[rule]), counted = data.draft_tokens === engine;
   for (const rule of shown.filter(each => data.points[each])) {
     const [below, above] = [1, 2].map(end => path(data.points[rule].map(each => each[end])));
@@ -211,24 +232,47 @@ function temperatures(pens, {grid, rules, engine}, data, [x, y, room]) {
     add(`ho${name}`, 'path', {d: `M${path(line)}`, fill: 'none', stroke: INK.faint, note: `${name}, rejection: theory keeps `
       + `${line[0].toFixed(3)} of the judged drafts at temperature ${low}, ${line.at(-1).toFixed(3)} at ${high}.`});
   for (const rule of [data.rule, ...shown.filter(each => each !== data.rule)]) {  // thin lines lie on the thick one
-    const now = rule === data.rule;
-    add(`hl${rule}`, 'path', {d: `M${path(data.lines[rule])}`, fill: 'none', stroke: RULES[rule], 'stroke-width': now ? 3 : 1.5,
+    const thick = rule === data.rule;
+    add(`hl${rule}`, 'path', {d: `M${path(data.lines[rule])}`, fill: 'none', stroke: RULES[rule], 'stroke-width': thick ? 3 : 1.5,
       'stroke-dasharray': rule === 'coupled' ? '2 2' : rule === 'match' ? '6 3' : ''});
-    data.lines[rule].forEach((value, i) => add(`hp${rule}${i}`, 'circle', {cx: to(grid[i]), cy: at(value), r: now ? 3.5 : 2.5,
+    data.lines[rule].forEach((value, i) => add(`hp${rule}${i}`, 'circle', {cx: to(grid[i]), cy: at(value), r: thick ? 3.5 : 2.5,
       fill: RULES[rule], note: said(rule, grid[i], value, counted && data.points[rule]?.[i])}));
   }
-  const names = [...shown.map(rule => [rule, data.lines[rule], RULES[rule]]), ...drawn.map(each => [...each, INK.faint])];
-  const ends = names.map(([name, line, fill]) => ({name, fill, own: at(line.at(-1)), y: at(line.at(-1)) + 4})).sort((a, b) => a.y - b.y);
-  ends.forEach((end, i) => { if (i) end.y = Math.max(end.y, ends[i - 1].y + 13); });
-  ends.reverse().forEach((end, i) => { end.y = Math.min(end.y, i ? ends[i - 1].y - 13 : bottom + 4); });
-  for (const {name, fill, own, y: place} of ends) {
+  const named = [...shown.map(rule => [rule, data.lines[rule], RULES[rule]]), ...drawn.map(each => [...each, INK.faint])];
+  const labels = named.map(([name, line, fill]) => ({name, fill, own: at(line.at(-1)), y: at(line.at(-1)) + 4})).sort((a, b) => a.y - b.y);
+  labels.forEach((end, i) => { if (i) end.y = Math.max(end.y, labels[i - 1].y + 13); });
+  labels.reverse().forEach((end, i) => { end.y = Math.min(end.y, i ? labels[i - 1].y - 13 : bottom + 4); });
+  for (const {name, fill, own, y: place} of labels) {
     add(`hk${name}`, 'path', {d: `M${from + width + 3} ${own}L${from + width + 9} ${place - 4}`, stroke: fill, 'stroke-width': 0.8});
     write(`hn${name}`, from + width + 11, place, name, {fill, 'font-weight': name === data.rule ? 700 : 400});
   }
+  const every = [...shown.map(rule => data.lines[rule]), ...Object.values(data.others)].map(line => line.map(at));
+  const middle = Math.max(from + 14, Math.min(to(now), from + width - 14));
+  const near = [middle - 14, middle, middle + 14].flatMap(spot => every.map(line => along(line, (spot - from) / width)));
+  write('hnowt', middle, clear(at(data.alpha), near, y + 12, bottom), data.alpha.toFixed(2),
+    {'text-anchor': 'middle', fill: RULES[data.rule], 'font-weight': 700, ...cloth.HALO});
   const bands = counted ? 'theory: these texts; bands: the engine on others, 95 %' : `theory; γ = ${engine} has the engine's bands, too`;
-  const tight = room < 340;  // then it goes on below the panel beside this one
+  const tight = room < 330;  // then it goes on below the panel beside this one
   cloth.wrapped(bands + (drawn.length ? "; grey: others' rejection" : ''), (tight ? x + room : room) / 5.9).forEach((line, n) =>
     write(`bands${n}`, x + room, bottom + (tight ? 59 : 44) + 14 * n, line, {fill: INK.faint, 'text-anchor': 'end'}));
+}
+
+// Return how high a line is after this share of its length.
+function along(heights, share) {
+  const place = share * (heights.length - 1), i = Math.min(Math.floor(place), heights.length - 2);
+  return heights[i] + (heights[i + 1] - heights[i]) * (place - i);
+}
+
+// Return where a dot's number stands: near it, and not on a line.
+function clear(dot, lines, top, bottom) {
+  const places = [-8, 17, -16, 25, -24, 33].map(step => dot + step).filter(y => y - 10 > top && y < bottom - 2);
+  return places.find(y => lines.every(line => line < y - 10 || line > y + 3)) ?? places[0];
+}
+
+// Return the names on the axis of α. Half of it is enough if all that a task's lines and bands can show is there.
+function spread({lines, points, others}) {
+  const shown = [lines, points, others].flatMap(each => Object.values(each)).flat(2);
+  return Math.min(...shown) < 0.5 ? ['0', '0.5', '1'] : ['0.5', '0.6', '0.7', '0.8', '0.9', '1'];
 }
 
 function said(rule, hot, alpha, counted) {

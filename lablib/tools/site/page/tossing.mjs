@@ -35,7 +35,7 @@ export const tossing = {
     }
     const longest = Math.max(...at.flatMap(({texts}) => texts.map(text => text.tokens.length)));
     const given = {name: YOUR_TEXT, grid, rules, engine, at, coins};
-    const dress = () => ({...constants, longest: {[YOUR_TEXT]: longest}});
+    const dress = () => ({...constants, texts: n, longest: {[YOUR_TEXT]: longest}});
     show({...given, constants: dress()}, {drafter: 'draft model'});
     for (const [number, temperature] of grid.entries()) {
       say(`The engine writes at temperature ${temperature}, and counts what it keeps …`);
