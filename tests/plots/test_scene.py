@@ -652,6 +652,22 @@ def test_where_words_need_more_lines_a_carpet_has_fewer_texts(page):
             assert outside(page) == []
 
 
+@pytest.mark.parametrize("width", [1000, 576, 306])
+def test_a_single_text_has_its_room(page, width):
+    """As a reader's first one has."""
+    words = ("somewhere", "it", "letter") * 8
+    text = GreedyText("stories", *3 * (words,), *((0.5,) * 24,) * 3, (True,) * 24)
+    explorer = Acceptance([text])
+    explorer.constants["rows"] = 1
+    show = opened(page, explorer, moves=False)
+    with narrowed(page, width):
+        show()
+        assert page.locator(".lablib-cell").count() == 24
+        assert "one text" in page.locator("svg").text_content()
+        assert outside(page) == []
+    assert page.complaints == []
+
+
 def test_drafts_in_vain_are_those_of_the_rows_that_are_drawn(page):
     """A text whose words need more lines takes the room of others: their ticks are not there."""
     words, agree = ("somewhere", "letter") * 8, (True, False) * 8

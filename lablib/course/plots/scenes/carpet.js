@@ -18,12 +18,13 @@ function carpet(constants, data, room) {
   const narrow = room < 830, slim = room < 560, beside = slim ? 98 : narrow ? 140 : 168;
   const width = Math.max(250, Math.min(room, 850)), left = 4;
   const names = all.flatMap(each => each.tokens), across = width - left - beside - 14;
-  const least = cloth.least(names, slim), right = width - 2, whole = wanted(all, longest, least);
-  const lines = [slim ? 2 : 1, 2, 3, 4, 5, 6].find(n => n === 6 || cloth.spots(whole, across, n).length === longest);
+  const least = cloth.least(names, slim), right = width - 2, needed = wanted(all, longest, least);
+  const lines = [slim ? 2 : 1, 2, 3, 4, 5, 6].find(n => n === 6 || cloth.spots(needed, across, n).length === longest);
   // where words need more lines, fewer texts have as much room: a picture is as high for every task
   const high = lines > 1 ? 22 : 23, free = (slim ? 30 + 51 * rows : (room < 640 ? 29 : 23) * rows) - 30 * (lines - 1);
-  const count = Math.min(rows, Math.floor(free / (lines > 1 ? lines * high + 4 : high))), tall = free / count;
-  const at = cloth.spots(widths(whole, least, across, lines), across, lines), shown = at.length;
+  const own = lines > 1 ? lines * high + 4 : high;  // of a text; a reader's first one may need more than there would be
+  const count = Math.max(1, Math.min(rows, Math.floor(free / own))), tall = Math.max(own, free / count);
+  const at = cloth.spots(widths(needed, least, across, lines), across, lines), shown = at.length;
   const side = left + across, place = cloth.placing(side + 18, right, most);
   const shapes = [], pens = cloth.pens(shapes), [add] = pens;
   const write = (key, x, y, text, more) => pens[1](key, x, y, text, {'font-size': 12, ...more});
@@ -56,12 +57,13 @@ function carpet(constants, data, room) {
     if (hard) add(`h${column}`, 'path', {d: pointer(middle, low + 1.5), fill: INK.line});
     add(`C${column}`, 'rect', {x: left + from + 1, y: low - 24, width: wide - 2, height: 24, fill: 'transparent', note});
   });
-  [slim ? 'kept, all texts' : `kept, all ${counted} texts`, '–: none judged'].forEach((words, i) =>
+  const whole = counted === 1 ? 'one text' : `all ${counted} texts`;
+  [slim ? 'kept, all texts' : `kept, ${whole}`, '–: none judged'].forEach((words, i) =>
     write(`said${i}`, side + 16, shares - 20 + 12 * i, words, {fill: INK.faint, 'font-size': 11}));
 
   const texts = all.slice(0, count), bottom = top + count * tall, drawn = texts.map((text, row) => woven(text, data, row, shown));
   const rare = width < 350, first = `${rare ? '' : 'first '}${texts.length} of ${counted} texts`;  // beside what the dots are there is no room
-  write('first', rare ? side : left, bottom + (rare ? 12 : 25), texts.length < counted ? first : `all ${counted} texts`,
+  write('first', rare ? side : left, bottom + (rare ? 12 : 25), texts.length < counted ? first : whole,
     {fill: INK.faint, 'font-size': 11, 'text-anchor': rare ? 'end' : 'start'});
   cloth.lines(pens, {left, place, most, top: top + 4, bottom, mean, right, end: side, more: longest - shown, vain: drawn.reduce((sum, text) => sum + text.vain, 0)});
   drawn.forEach((text, row) => cloth.row(pens, row, text, {at, high, left, y: top + row * tall, lines, place, right}));
