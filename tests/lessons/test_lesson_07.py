@@ -279,6 +279,16 @@ def test_a_place_counts_the_drafts_that_fell_on_it() -> None:
     assert columns == [(2, 2), (2, 2), (0, 2), (2, 2), (0, 2), (2, 2), (2, 2), (2, 2), (0, 0)]
 
 
+def test_the_hardest_class_is_the_one_that_the_models_disagree_on() -> None:
+    """Its places are those where most texts have it; a text that has ended has nothing there."""
+    kinds = [tuple("abab"), tuple("abbb"), tuple("ab")]
+    texts = [text_of(tuple(kind == "a" for kind in each), each) for each in kinds]
+    assert Acceptance(texts).constants["hardest"]["sums"] == ("b", [1, 3])
+    agreed = [text_of((True,) * 4, each) for each in kinds[:2]]
+    assert Acceptance(agreed).constants["hardest"]["sums"][1] == []
+    assert Acceptance(some_texts(n=15)).constants["counted"] == {"sums": 15}
+
+
 def test_a_class_keeps_its_row() -> None:
     """Of two kept drafts with γ = 1, every second place is the bonus: its class is not judged."""
     widget = Acceptance([text_of((True,) * 9, tuple("ababababa"))])

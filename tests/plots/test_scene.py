@@ -219,7 +219,8 @@ def test_a_token_is_told_where_one_points_and_where_one_walks(page, carpet, show
 def test_a_bar_says_its_value(page, carpet, shown):
     data = shown(draft_tokens=3, task="sums")
     told = page.locator(".lablib-told")
-    page.locator("svg circle").nth(carpet.ROWS).dispatch_event("pointerenter")
+    dots = page.locator("svg circle[fill='#009E73']")
+    dots.nth(carpet.ROWS).dispatch_event("pointerenter")
     assert told.inner_text().startswith(f"γ = 1: {data['tokens'][0]:.2f} tokens a round")
     time = data["time"]
     faster = time["plain"] / (time["reading"] + time["drafting"])
@@ -707,13 +708,131 @@ def test_where_words_need_more_lines_a_carpet_has_fewer_texts(page):
         with narrowed(page, width):
             show(task="sums")
             high = page.locator("svg").bounding_box()["height"]
-            assert f"rows: first {sums}" in page.locator("svg").text_content()
+            assert f"{sums} of 15 texts" in page.locator("svg").text_content()
             show(task="stories")
             assert page.locator("svg").bounding_box()["height"] == high
             cells = page.locator("svg text[font-family*=mono]").all_text_contents()
             assert cells == [*words] * texts
-            assert f"rows: first {texts}" in page.locator("svg").text_content()
+            assert f"{texts} of 15 texts" in page.locator("svg").text_content()
             assert outside(page) == []
+
+
+@pytest.mark.parametrize("width", [1000, 576, 306])
+def test_a_single_text_has_its_room(page, width):
+    """As a reader's first one has."""
+    words = ("somewhere", "it", "letter") * 8
+    text = GreedyText("stories", *3 * (words,), *((0.5,) * 24,) * 3, (True,) * 24)
+    explorer = Acceptance([text])
+    explorer.constants["rows"] = 1
+    show = opened(page, explorer, moves=False)
+    with narrowed(page, width):
+        show()
+        assert page.locator(".lablib-cell").count() == 24
+        assert "one text" in page.locator("svg").text_content()
+        assert outside(page) == []
+    assert page.complaints == []
+
+
+def test_drafts_in_vain_are_those_of_the_rows_that_are_drawn(page):
+    """A text whose words need more lines takes the room of others: their ticks are not there."""
+    words, agree = ("somewhere", "letter") * 8, (True, False) * 8
+    text = GreedyText("edits", *3 * (words,), *((0.5,) * 16,) * 3, agree)
+    show, found = opened(page, Acceptance([text] * 15), moves=False), set()
+    for width in (1000, 576, 390, 306):
+        with narrowed(page, width):
+            data = show(draft_tokens=4)
+            said = page.locator("svg").text_content()
+            rows = int(re.search("([0-9]+) of 15 texts", said)[1])
+            rounds = [each for some in data["rounds"][:rows] for each in some if each[2]]
+            vain = sum(max(0, 3 - kept) for _, kept, _ in rounds)
+            assert f"unjudged: {vain}" in said
+            ticks = page.locator("svg path[stroke='#D55E00']").evaluate_all(
+                "all => all.map(e => e.getAttribute('d').split('M').length - 1)"
+            )
+            assert sum(ticks) == vain + 1  # one is the key's
+            found.add(rows)
+    assert len(found) > 2
+
+
+def test_places_of_the_hardest_class_are_marked_whatever_is_drafted(page):
+    """And its name is; where no place is always of that class, nothing is."""
+    shares = (0.5,) * 12
+    words, hard = ("7",) * 12, (True, True, False) * 4
+    sums = GreedyText("sums", words, ("sign", "end", "operand") * 4, words, *(shares,) * 3, hard)
+    kinds = [tuple("new" if i == at else "copy" for i in range(12)) for at in range(6)]
+    edits = [
+        GreedyText("edits", words, kind, words, *(shares,) * 3, tuple(k == "copy" for k in kind))
+        for kind in kinds
+    ]
+    show = opened(page, Acceptance([*[sums] * 6, *edits]), moves=False)
+    marks = page.locator("svg path[d*='h7l-3.5 4.5z']")
+    boxes = "all => all.map(e => e.getBoundingClientRect().toJSON())"
+    for gamma in (1, 2, 8):
+        show(task="sums", draft_tokens=gamma)
+        *above, beside = marks.evaluate_all(boxes)
+        cells = page.locator(".lablib-cell").evaluate_all(boxes)
+        assert len(above) == 4
+        for mark, cell in zip(above, cells[2:12:3], strict=True):
+            assert cell["left"] < mark["left"] < mark["right"] < cell["right"]
+            assert mark["bottom"] < cell["top"] - 5  # ticks have room in between
+        (name,) = page.locator("svg text:text-is('operand')").evaluate_all(boxes)
+        assert 0 < beside["left"] - name["right"] < 6
+        assert name["top"] < beside["top"] < beside["bottom"] < name["bottom"]
+        show(task="edits", draft_tokens=gamma)
+        assert marks.count() == 0
+
+
+def test_letters_on_the_blue_of_kept_tokens_can_be_read(page):
+    shares = tuple(min(1, i / 30) for i in range(41))
+    words = ("7",) * 41
+    text = GreedyText("sums", *3 * (words,), *(shares,) * 3, (True,) * 41)
+    opened(page, Acceptance([text] * 15), moves=False)(draft_tokens=8)
+    cells = page.locator(".lablib-cell[fill='#0072B2']").evaluate_all(
+        "all => all.map(e => [+e.getAttribute('fill-opacity'), "
+        "e.nextElementSibling.getAttribute('fill')])"
+    )
+    assert {fill for _, fill in cells} == {"#FFFFFF", "#000000"}
+    for strength, fill in cells:
+        ground = light(255 * (1 - strength) + strength * np.array((0x00, 0x72, 0xB2)))
+        letters = light(np.array([int(fill[i : i + 2], 16) for i in (1, 3, 5)]))
+        dark, bright = sorted((ground, letters))
+        assert (bright + 0.05) / (dark + 0.05) >= 4.5
+
+
+def light(colour):
+    """Return the relative luminance of red, green and blue, as WCAG defines it."""
+    share = np.asarray(colour) / 255
+    linear = np.where(share <= 0.04045, share / 12.92, ((share + 0.055) / 1.055) ** 2.4)
+    return float(linear @ (0.2126, 0.7152, 0.0722))
+
+
+def test_a_share_of_nothing_has_a_dot_and_says_of_how_many(page):
+    words = ("7",) * 12
+    kinds, hard = ("sign", "operand") * 6, (True, False) * 6
+    text = GreedyText("sums", words, kinds, words, *((0.5,) * 12,) * 3, hard)
+    show = opened(page, Acceptance([text] * 3), moves=False)
+    data = show(draft_tokens=4)
+    dots = page.locator("svg circle[fill='#111111']")
+    ends = [float(each) for each in dots.evaluate_all("all => all.map(e => e.getAttribute('cx'))")]
+    assert [each[1] for each in data["classes"]] == [0, 1]
+    assert ends[0] < ends[1] - 50
+    said = page.locator("svg text").all_text_contents()
+    for name, *_, judged in data["classes"]:
+        assert said[said.index(name) + 1] == str(judged)
+    show(draft_tokens=1)  # then each operand is a bonus
+    radii = dots.evaluate_all("all => all.map(e => Number(e.getAttribute('r')))")
+    assert radii == [0, 3]
+
+
+def test_a_token_is_framed_where_one_points(page, carpet, shown):
+    shown(task="sums")
+    cell = page.locator(".lablib-cell").nth(2)
+    stroke = "e => getComputedStyle(e).stroke"
+    before = cell.evaluate(stroke)
+    cell.hover()
+    assert cell.evaluate(stroke) == "rgb(0, 0, 0)" != before
+    page.mouse.move(0, 0)
+    assert cell.evaluate(stroke) == before
 
 
 def test_a_colour_of_the_carpet_means_one_thing(page, shown):
@@ -728,6 +847,8 @@ def test_a_colour_of_the_carpet_means_one_thing(page, shown):
     }
     assert len({*of_cells, "#009E73", "#D55E00", *spent.values()}) == len(set(of_cells)) + 4
     bars = page.locator("svg rect[height='11']").evaluate_all(FILLS)
+    pale = page.locator("svg rect[fill='#0072B2'][fill-opacity]:not(.lablib-cell)")
+    assert pale.count() == 0  # only of cells a paler blue means something
     assert bars[:3] == [spent["target reads"], *spent.values()]  # plain; reading and drafting
     dashed = page.locator("svg path[stroke-dasharray='3 3']")
     assert set(dashed.evaluate_all("all => all.map(e => e.getAttribute('stroke'))")) == {"#333333"}

@@ -270,6 +270,9 @@ def test_a_readers_texts_are_woven_as_in_python(models):
     ]
     wanted = Acceptance(texts, PRICES)
     assert constants["rows"] == 3
+    for name in ("counted", "hardest"):
+        right = json.loads(json.dumps(wanted.constants[name]))
+        assert constants[name] == right
     for text, own in zip(texts, shown, strict=True):
         assert_alike(json.loads(json.dumps({**asdict(text), "task": 0})), {**own, "task": 0}, NEAR)
     for values, pair in zip(settings, found, strict=True):

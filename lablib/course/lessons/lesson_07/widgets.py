@@ -1,5 +1,6 @@
 """The acceptance carpet of the lesson on speculative decoding: which drafts its rounds keep."""
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -203,6 +204,8 @@ class Acceptance(SceneExplorer):
                 task: [_shown(text) for text in each[: self.ROWS]]
                 for task, each in self.texts.items()
             },
+            "counted": {task: len(each) for task, each in self.texts.items()},
+            "hardest": {task: _hardest(each) for task, each in self.texts.items()},
             "rows": self.ROWS,
             "most": LONGEST,
             "prices": None if costs is None else _prices(costs),
@@ -270,6 +273,24 @@ def _columns(texts: Sequence[GreedyText], gamma: int) -> list[tuple[int, int]]:
             kept[start : start + count] += 1
             judged[start : start + min(count + 1, gamma)] += 1
     return list(zip(kept.tolist(), judged.tolist(), strict=True))
+
+
+def _hardest(texts: Sequence[GreedyText]) -> tuple[str, list[int]]:
+    """Return the class at whose tokens the models disagree most often, and the places it has.
+
+    That is, those that are of this class in most texts; none if the models never disagree. No draft
+    length is asked, so that a reader finds these places again where the bonus has hidden them.
+    """
+    found: dict[str, list[bool]] = {}
+    for text in texts:
+        for kind, agree in zip(text.classes, text.agree, strict=True):
+            found.setdefault(kind, []).append(agree)
+    shares = {kind: sum(agree) / len(agree) for kind, agree in found.items()}
+    kind = min(shares, key=lambda each: shares[each])
+    if shares[kind] == 1:
+        return kind, []
+    columns = itertools.zip_longest(*(text.classes for text in texts))
+    return kind, [i for i, kinds in enumerate(columns) if 2 * kinds.count(kind) > len(kinds)]
 
 
 def _shown(text: GreedyText) -> dict[str, Any]:

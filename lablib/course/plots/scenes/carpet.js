@@ -1,32 +1,37 @@
 // The acceptance carpet: one row a text, one cell a token of the target, one bracket a round.
 //
-// constants: {tasks: {name: [{tokens, classes, overlap, guess, p, q}]}, rows, most, prices}
+// constants: {tasks: {name: [{tokens, classes, overlap, guess, p, q}]}, counted, hardest, rows, most, prices}
 //   of each text: its tokens, their classes, Σ min(p, q) at each place, the draft's best token
-//   there with the target's p and the draft's q of it; prices: {draft, read: [T(k) / T(1)]} or null.
+//   there with the target's p and the draft's q of it; of each task how many texts are counted, and
+//   the class that is hardest to draft with its places; prices: {draft, read: [T(k) / T(1)]} or null.
 // data: {task, gamma, rounds: [[[start, kept, counted]]], columns: [[kept, judged]], classes:
 //   [[name, share, low, high, judged]], tokens, low, high, theory: of each γ (no low, no high: of
 //   too few texts), time: {plain, reading, drafting}}
 
 const INK = {...cloth.INK, draft: '#CC79A7', read: '#444444'};  // of time: what reads and what writes has no cell's colour
 const LOOKS = [['kept', 'kept (stronger: p and q agree)'], ['refused', 'refused, corrected'], ['own', 'bonus'],
-  ['uncounted', 'cut by the end']];
+  ['uncounted', 'cut by the end'], ['round', 'a round: one call']];
+const LONG = {uncounted: 'cut by the end, not counted', round: 'a round: one call of the target'};
 
 function carpet(constants, data, room) {
-  const {rows, most} = constants, texts = constants.tasks[data.task], longest = data.columns.length;
+  const {rows, most} = constants, counted = constants.counted[data.task], [hardest, marked] = constants.hardest[data.task], all = constants.tasks[data.task], longest = data.columns.length;
   const narrow = room < 830, slim = room < 560, beside = slim ? 98 : narrow ? 140 : 168;
   const width = Math.max(250, Math.min(room, 850)), left = 4;
-  const names = texts.flatMap(each => each.tokens), across = width - left - beside - 14;
-  const least = cloth.least(names, slim), right = width - 2, whole = wanted(texts, longest, least);
-  const lines = [slim ? 2 : 1, 2, 3, 4, 5, 6].find(n => n === 6 || cloth.spots(whole, across, n).length === longest);
+  const names = all.flatMap(each => each.tokens), across = width - left - beside - 14;
+  const least = cloth.least(names, slim), right = width - 2, needed = wanted(all, longest, least);
+  const lines = [slim ? 2 : 1, 2, 3, 4, 5, 6].find(n => n === 6 || cloth.spots(needed, across, n).length === longest);
   // where words need more lines, fewer texts have as much room: a picture is as high for every task
   const high = lines > 1 ? 22 : 23, free = (slim ? 30 + 51 * rows : (room < 640 ? 29 : 23) * rows) - 30 * (lines - 1);
-  const count = Math.min(rows, Math.floor(free / (lines > 1 ? lines * high + 4 : high))), tall = free / count;
-  const at = cloth.spots(widths(whole, least, across, lines), across, lines), shown = at.length;
+  const own = lines > 1 ? lines * high + 4 : high;  // of a text; a reader's first one may need more than there would be
+  const count = Math.max(1, Math.min(rows, Math.floor(free / own))), tall = Math.max(own, free / count);
+  const at = cloth.spots(widths(needed, least, across, lines), across, lines), shown = at.length;
   const side = left + across, place = cloth.placing(side + 18, right, most);
   const shapes = [], pens = cloth.pens(shapes), [add] = pens;
   const write = (key, x, y, text, more) => pens[1](key, x, y, text, {'font-size': 12, ...more});
 
-  const shares = cloth.legend(pens, LOOKS, left, 35, width) + 37, top = shares + 7 + 30 * (lines - 1);
+  const short = room < 400 || narrow && room >= 650;  // long words would need one more line
+  const looks = LOOKS.map(([look, words]) => [look, !short && LONG[look] || words]);
+  const shares = cloth.legend(pens, looks, left, 35, width) + 37, top = shares + 7 + 30 * (lines - 1);
   const mean = data.tokens[data.gamma - 1];
   const title = narrow ? `${data.task}, γ = ${data.gamma}: ${mean.toFixed(2)} tokens a round`
     : `${data.task}: ${mean.toFixed(2)} tokens a round with γ = ${data.gamma}`;
@@ -41,30 +46,40 @@ function carpet(constants, data, room) {
     });
     if (line) write(`line${line}`, side + 16, low - 8, `line ${line + 1}`, {fill: INK.faint, 'font-size': 11});
   }
+  const thin = Math.max(4, Math.min(12, Math.min(...at.map(each => each[2])) - 4));  // of all bars: only heights differ
   at.forEach(([line, from, wide], column) => {
     const [kept, judged] = data.columns[column], share = judged ? Math.max(2, 24 * kept / judged) : 0, low = shares + 30 * line;
-    const note = judged ? `Token ${column + 1} of a text: of ${judged} drafts that were judged there, `
-      + `${kept} were kept.` : `Token ${column + 1} of a text: no draft was judged there.`;
-    const x = left + from + 3, width = wide - 6;
-    add(`c${column}`, 'rect', {x, y: low - share, width, height: share, fill: INK.kept, 'fill-opacity': 0.55});
-    if (!judged) write(`n${column}`, x + width / 2, low - 8, '–', {'text-anchor': 'middle', fill: INK.faint});
-    add(`C${column}`, 'rect', {x, y: low - 24, width, height: 24, fill: 'transparent', note});
+    const hard = marked.includes(column), which = `Token ${column + 1} of a text${hard ? ` (${hardest})` : ''}`;
+    const note = judged ? `${which}: of ${judged} drafts that were judged there, ${kept} were kept.` : `${which}: no draft was judged there.`;
+    const middle = left + from + wide / 2;
+    add(`c${column}`, 'rect', {x: middle - thin / 2, y: low - share, width: thin, height: share, fill: INK.kept});
+    if (!judged) write(`n${column}`, middle, low - 8, '–', {'text-anchor': 'middle', fill: INK.faint});
+    if (hard) add(`h${column}`, 'path', {d: pointer(middle, low + 1.5), fill: INK.line});
+    add(`C${column}`, 'rect', {x: left + from + 1, y: low - 24, width: wide - 2, height: 24, fill: 'transparent', note});
   });
-  [['kept, all texts', shares - 20], ['–: none judged', shares - 8], [`rows: first ${Math.min(count, texts.length)}`, top - 2]].forEach(([words, y], i) =>
-    write(`said${i}`, side + 16, y, words, {fill: INK.faint, 'font-size': 11}));
+  const whole = counted === 1 ? 'one text' : `all ${counted} texts`;
+  [slim ? 'kept, all texts' : `kept, ${whole}`, '–: none judged'].forEach((words, i) =>
+    write(`said${i}`, side + 16, shares - 20 + 12 * i, words, {fill: INK.faint, 'font-size': 11}));
 
-  const bottom = top + count * tall, drawn = texts.map((text, row) => woven(text, data, row, shown));
+  const texts = all.slice(0, count), bottom = top + count * tall, drawn = texts.map((text, row) => woven(text, data, row, shown));
+  const rare = width < 350, first = `${rare ? '' : 'first '}${texts.length} of ${counted} texts`;  // beside what the dots are there is no room
+  write('first', rare ? side : left, bottom + (rare ? 12 : 25), texts.length < counted ? first : whole,
+    {fill: INK.faint, 'font-size': 11, 'text-anchor': rare ? 'end' : 'start'});
   cloth.lines(pens, {left, place, most, top: top + 4, bottom, mean, right, end: side, more: longest - shown, vain: drawn.reduce((sum, text) => sum + text.vain, 0)});
-  drawn.slice(0, count).forEach((text, row) => cloth.row(pens, row, text, {at, high, left, y: top + row * tall, lines, place, right}));
+  drawn.forEach((text, row) => cloth.row(pens, row, text, {at, high, left, y: top + row * tall, lines, place, right}));
 
-  const below = bottom + 46, third = width / 3, step = 132;
-  const places = room < 640 ? [0, 1, 2].map(i => [left, below + step * i, Math.min(width - 12, 340)])
-    : [[left, below, third * 1.1], [left + third * 1.2, below, third * 0.83], [left + third * 2.15, below, third * 0.83]];
-  time_bars(add, write, data.time, constants.prices, ...places[0]);
-  class_bars(add, write, data.classes, ...places[1]);
-  yields(add, write, data, ...places[2], most);
-  return {width, height: places[2][1] + 118, shapes};
+  const below = bottom + 46, third = width / 3, half = width / 2 - 8;
+  const [time, classes, yielded] = room < 520 ? [[left, below, width - 12], [left, below + 234, width - 12], [left, below + 98, width - 12]]
+    : room < 640 ? [[left, below, half], [left, below + 98, half - 12], [left + half + 16, below, half - 12]]
+    : [[left, below, third], [left + third * 1.04, below, third * 1.03], [left + third * 2.16, below, third * 0.82]];
+  time_bars(add, write, data.time, constants.prices, ...time);
+  class_bars(add, write, data.classes, marked.length && hardest, ...classes);
+  yields(add, write, data, ...yielded, room < 520 || room >= 640 ? 84 : 182, most);
+  return {width, height: Math.max(classes[1], yielded[1]) + 118, shapes};
 }
+
+// Return the look of what points down at a column, or stands beside the name of its class.
+const pointer = (middle, y) => `M${middle - 3.5} ${y}h7l-3.5 4.5z`;
 
 // Return how wide the columns must be for whole words: a place is one column in all texts.
 const wanted = (texts, longest, least) => Array.from({length: longest},
@@ -128,24 +143,31 @@ function time_bars(add, write, time, prices, x, y, width) {
   write('t-speed', from + Math.max(total, time.plain) * scale + 4, y + 46, `×${faster.toFixed(2)}`, {'font-weight': 600});
   const parts = prices ? [['t-k1', INK.read, 'target reads'], ['t-k2', INK.draft, 'draft writes']]
     : [['t-k1', INK.read, 'one call a round']];
-  parts.forEach(([key, fill, text], i) => {
-    add(key, 'rect', {x: from + 96 * i, y: y + 66, width: 11, height: 11, fill});
-    write(`${key}t`, from + 96 * i + 16, y + 76, text, {'font-size': 11});
+  const key = Math.min(from, x + width - 180);
+  parts.forEach(([name, fill, text], i) => {
+    add(name, 'rect', {x: key + 96 * i, y: y + 66, width: 11, height: 11, fill});
+    write(`${name}t`, key + 96 * i + 16, y + 76, text, {'font-size': 11});
   });
 }
 
-// By class of token: share kept with its interval; a class keeps its row whatever γ is.
-function class_bars(add, write, classes, x, y, width) {
-  const from = x + 104, scale = width - 110;
+// By class of token: share kept with its interval, and of how many; a class keeps its row whatever γ is.
+function class_bars(add, write, classes, hardest, x, y, width) {
+  const from = x + 104, scale = width - 104 - 38;
   write('class', x, y, 'share kept, by class', {'font-weight': 600});
+  write('judged', x + width, y, 'judged', {'text-anchor': 'end', 'font-size': 11, fill: INK.faint});
   classes.forEach(([name, share, low, high, judged], i) => {
-    const at = y + 10 + 15 * i;
-    write(`k${name}`, from - 5, at + 10, name, {'text-anchor': 'end', 'font-size': 11,
+    const at = y + 10 + 15 * i, ends = judged ? [low, high].map(end => from + scale * end) : [from, from];
+    write(`k${name}`, from - 14, at + 10, name, {'text-anchor': 'end', 'font-size': 11,
       fill: judged ? INK.line : INK.faint});
-    add(`K${name}`, 'rect', {x: from, y: at, width: scale * share, height: 11, fill: INK.kept, 'fill-opacity': 0.75,
+    if (name === hardest) add('hardest', 'path', {d: pointer(from - 7.5, at + 4), fill: INK.line});
+    add(`K${name}`, 'rect', {x: from, y: at, width: scale * share, height: 11, fill: INK.kept,
       note: judged ? `${name}: ${(100 * share).toFixed(0)} % of ${judged} judged drafts kept, 95 % interval `
         + `${(100 * low).toFixed(0)} to ${(100 * high).toFixed(0)} %.` : `${name}: no draft was judged.`});
-    add(`i${name}`, 'path', {d: `M${from + scale * low} ${at + 6}H${from + scale * high}`, stroke: '#111111', 'stroke-width': 1.6});
+    const line = `M${ends[0]} ${at + 5.5}H${ends[1]}`;
+    add(`I${name}`, 'path', {d: line, stroke: '#FFFFFF', 'stroke-width': 4, 'pointer-events': 'none'});
+    add(`i${name}`, 'path', {d: line, stroke: '#111111', 'stroke-width': 1.6, 'pointer-events': 'none'});
+    add(`v${name}`, 'circle', {cx: from + scale * share, cy: at + 5.5, r: judged ? 3 : 0, fill: '#111111', 'pointer-events': 'none'});
+    write(`j${name}`, x + width, at + 10, String(judged), {'text-anchor': 'end', 'font-size': 11, fill: INK.faint});
   });
   [0, 1].forEach(share => write(`k${share}`, from + scale * share, y + 23 + classes.length * 15, String(share),
     {'text-anchor': 'middle', 'font-size': 11, fill: INK.faint}));
@@ -153,8 +175,8 @@ function class_bars(add, write, classes, x, y, width) {
 }
 
 // Tokens a round against γ: measured with intervals, and what one α for all places promises.
-function yields(add, write, data, x, y, width, most) {
-  const from = x + 18, low = y + 84, step = (width - 24) / (most - 1), tall = 74 / (most + 1);
+function yields(add, write, data, x, y, width, deep, most) {
+  const from = x + 18, low = y + deep, step = (width - 24) / (most - 1), tall = (deep - 10) / (most + 1);
   const at = (gamma, value) => [from + step * (gamma - 1), low - tall * value];
   const path = values => 'M' + values.map((value, i) => at(i + 1, value).map(each => each.toFixed(1)).join(' ')).join('L');
   write('yield', x, y, 'tokens a round, by γ', {'font-weight': 600});

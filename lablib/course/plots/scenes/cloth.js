@@ -21,7 +21,8 @@ function legend([add, write], entries, left, y, width) {
     const wanted = 32 + 5.8 * text.length;
     if (x > left && x + wanted - 8 > width) [x, y] = [left, y + 17];
     if (shown) {
-      add(`l-${look}`, 'rect', {x, y: y - 11, width: 13, height: 13, rx: 2, fill: INK[look], stroke: INK.faint, ...dashes(look)});
+      if (look === 'round') add(`l-${look}`, 'path', {d: `M${x} ${y - 5}v4.5h13v-4.5`, fill: 'none', stroke: INK.line});
+      else add(`l-${look}`, 'rect', {x, y: y - 11, width: 13, height: 13, rx: 2, fill: INK[look], stroke: INK.faint, ...dashes(look)});
       y = words(write, `L-${look}`, x + 18, y, text, left + width);
     }
     x += wanted;
@@ -55,6 +56,8 @@ function spots(widths, across, lines) {
   return found;
 }
 
+const WHITE = 0.92;  // so strong is the blue on which white letters, and no longer black ones, have 4.5 : 1 of contrast
+
 // Draw a text. cells: [{what, share, name, note}], rounds: [[start, tokens, drafts in vain]], mean: tokens a
 // round, drawn as a dot beside it with its note; at: the cells' spots; lines: of a text; place: of a number beside them.
 function row([add, write], number, {cells, rounds, mean, note}, {at, high, left, y: top, lines, place, right}) {
@@ -66,7 +69,7 @@ function row([add, write], number, {cells, rounds, mean, note}, {at, high, left,
       cell: [number, column], class: 'lablib-cell', note});
     const letters = bare(name), most = Math.floor((wide - 2) / LETTER);
     const shown = letters.length <= most ? letters : `${letters.slice(0, most - 1)}…`;
-    const fill = strength > 0.62 && what === 'kept' ? '#FFFFFF' : what === 'none' ? '#595959' : '#111111';
+    const fill = what === 'kept' ? (strength > WHITE ? '#FFFFFF' : '#000000') : what === 'none' ? '#595959' : '#111111';
     if (most > 1 || shown === letters) write(`w${number}.${column}`, x + wide / 2, low - 8, shown,
       {'text-anchor': 'middle', 'font-family': MONO, fill, 'pointer-events': 'none'});
   });

@@ -19,7 +19,8 @@ export const weaving = {
       throw new Error(`After it the target writes ${tokens.length} tokens: a whole round may need ${LONGEST + 1}.`);
     const said = await lab.read([...ids, ...tokens], ids.length - 1, ['target', 'draft']);
     const texts = [...before?.texts ?? [], this.compared(lab, tokens, said)].slice(-MOST_ROWS);
-    const dressed = {...constants, tasks: {[YOURS]: texts}, rows: texts.length};
+    const dressed = {...constants, tasks: {[YOURS]: texts}, rows: texts.length,
+      counted: {[YOURS]: texts.length}, hardest: {[YOURS]: hardestOf(texts)}};
     show({name: YOURS, texts, prices: constants.prices, constants: dressed});
     return 'Your next text is a row below. Reset brings the lesson’s picture back.';
   },
@@ -113,6 +114,21 @@ function columnsOf(texts, gamma) {
         columns[start + i][1] += 1;
       }
   return columns;
+}
+
+// Return the class at whose tokens the models disagree most often, and the places that are of it in most
+// texts; none if the models never disagree.
+function hardestOf(texts) {
+  const found = new Map();
+  texts.forEach(({classes, agree}) => classes.forEach((name, i) => {
+    const [right, all] = found.get(name) ?? [0, 0];
+    found.set(name, [right + agree[i], all + 1]);
+  }));
+  const share = name => found.get(name)[0] / found.get(name)[1];
+  const name = [...found.keys()].reduce((least, each) => share(each) < share(least) ? each : least);
+  const places = [...Array(Math.max(...texts.map(text => text.classes.length))).keys()];
+  const here = place => 2 * texts.filter(text => text.classes[place] === name).length > texts.length;
+  return [name, share(name) < 1 ? places.filter(here) : []];
 }
 
 // Return a class's share, its interval, and how many were judged.
