@@ -35,6 +35,8 @@ TREES = (
     ({"nodes": 16}, {"depth": 1}),
     ({"nodes": 16}, {"temperature": 2.0}),
     ({"nodes": 16}, {"toss": 3}),
+    ({"nodes": 16, "rule": "rejection"}, {"temperature": 0.5}),  # ten trees, drawn in advance
+    ({"nodes": 16, "rule": "rejection"}, {"depth": 3}),  # and drawn now
 )
 Move = tuple[str, Callable[[], Any], dict[str, Any], dict[str, Any]]
 
