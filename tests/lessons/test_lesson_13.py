@@ -310,12 +310,18 @@ def test_the_widget_compares_a_tree_with_a_chain(widget):
     assert data["reading"] == PRICES.costs.forward(9) / 2
     drafting = [data["costs"][name] - data["reading"] for name in ("tree", "chain")]
     assert drafting == pytest.approx([0.5 * grown.depths.max() / 2, 8 * 0.2 / 2])
-    roots = {data["names"][node] for node, up in enumerate(data["parents"]) if up < 0}
+    roots = {data["names"][node] for node, up in enumerate(data["parents"][:8]) if up < 0}
     assert {name for name, _, taken in data["first"] if taken} == roots
     assert [share for _, share, _ in data["first"]] == sorted(
         (share for _, share, _ in data["first"]), reverse=True
     )
-    assert data["depth"] == lab.layout(grown.parents)[0].tolist()
+    known, *_ = widget.compare("one", "match", 9, lab.ALL, 1.0)  # and the next one
+    assert data["names"] == [f"␣{token}" for token in known.drafts]
+    assert data["depth"] == lab.layout(known.parents)[0].tolist()
+    assert len(data["drafted"]) == 9
+    assert data["drafted"][8] <= min(data["drafted"][:8]) + 1e-9  # it was left out
+    assert len(widget.compute("one", "match", 16, lab.ALL, 1.0, 0)["names"]) == 16
+    assert len(widget.compute("one", "block", 8, lab.ALL, 1.0, 0)["names"]) == 8
     star, *_ = widget.compare("one", "match", 8, 1, 1.0)
     assert star.parents == [-1] * 8
     assert star.expected == pytest.approx(1 + star.p[0][star.drafts].sum())
@@ -340,7 +346,8 @@ def test_the_widget_draws_every_shape(widget, rule, values):
         data, _ = widget.frame()
         assert ("nothing of the tree stays" in caption) == (not data["path"])
         assert ("nothing of the chain" in caption) == (not data["kept"])
-        roots = {name for name, up in zip(data["names"], data["parents"], strict=True) if up < 0}
+        grown = zip(data["names"], data["parents"], data["reach"], strict=False)  # not the next one
+        roots = {name for name, up, _ in grown if up < 0}
         assert {name for name, _, taken in data["first"] if taken} == roots  # also unlikely ones
         assert data["chosen"] == (rule == "match" or not temperature)
         assert (

@@ -158,13 +158,17 @@ class Trees(SceneExplorer):
     def compute(
         self, text: str, rule: str, nodes: int, depth: int | str, temperature: float, toss: int
     ) -> dict[str, Any]:
-        """Return the tree, the path that stays, the chain, and means of both of ever more nodes."""
+        """Return the tree, the path that stays, the chain, and means of both of ever more nodes.
+
+        A chosen tree's last node is the best that was left out: it would be the next.
+        """
         grown, chain, costs = self.compare(text, rule, nodes, depth, temperature, toss)
-        depths, rows = layout(grown.parents)
         path, own = grown.toss(_SEEDS[toss])
         in_line, after = chain.toss(_SEEDS[toss])
         trees, chains = self._both(text, rule, depth, temperature)
-        first, drafted = trees.drafted(grown)
+        known = grown if trees.drawn or nodes == MOST else trees.of(_SEEDS[toss], rule, nodes + 1)
+        depths, rows = layout(known.parents)
+        first, drafted = trees.drafted(known)
         roots = [n for n, up in zip(grown.drafts, grown.parents, strict=True) if up < 0]
         ranked = enumerate(np.argsort(-first, kind="stable").tolist())
         likely = [token for place, token in ranked if place < FIRST or token in roots]
@@ -178,8 +182,8 @@ class Trees(SceneExplorer):
         return {
             "text": visible("".join(self.pieces[token] for token in self.texts[text])[-44:]),
             "nodes": nodes,
-            "names": [visible(self.pieces[token]) for token in grown.drafts],
-            "parents": list(grown.parents),
+            "names": [visible(self.pieces[token]) for token in known.drafts],
+            "parents": list(known.parents),
             "reach": grown.reach.tolist(),
             "drafted": drafted.tolist(),
             "chosen": not trees.drawn,
@@ -208,9 +212,14 @@ class Trees(SceneExplorer):
 
     def caption(self, data: dict[str, Any]) -> str:
         """Say what stays in this toss, and what a call writes on average."""
-        of_tree = "".join(data["names"][node] for node in data["path"])
-        of_chain = "".join(name for name, _ in data["chain"][: data["kept"]])
-        said = [f"“{stays}”" if stays else "nothing" for stays in (of_tree, of_chain)]
+        of_tree = [(data["names"][node], data["reach"][node]) for node in data["path"]]
+        of_chain = data["chain"][: data["kept"]]
+        said = [
+            f"“{''.join(name for name, _ in words)}” (chance {words[-1][1]:.0%})"
+            if words
+            else "nothing"
+            for words in (of_tree, of_chain)
+        ]
         means = [
             f"{tokens:.2f} tokens a call (×{tokens / price:.2f} for its price)"
             for trail in data["trails"].values()

@@ -3,7 +3,7 @@
 // constants: {most}: the highest price that a call may have.
 // data: {text, names, parents, reach, drafted, chosen, greedy, first, path, own, depth, row, nodes, forwards, reading, costs,
 //   chain, kept, after, toss, tosses: {tree, chain}, trails: {tree, chain}}:
-//   of each node its token, parent (-1 is the text), chance to stay, the draft's chance to get there, place, and whether the
+//   of each node, and of a chosen tree's next one, its token, parent (-1 is the text), chance to stay, the draft's chance to get there, place, and whether the
 //   tree grew by these chances, and at temperature 0, so by those at 1; of the draft's likeliest first words, and the tree's,
 //   [name, its chance, whether it is in the tree]; the nodes that stay in this toss, the token after them; how often the draft
 //   model looks, what reading costs, and what tree and chain cost, in plain tokens; of the chain's words [name, chance to stay],
@@ -81,13 +81,15 @@ function legend(add, write, left, room, slim, above, {nodes, chosen, greedy}) {
   if (!slim) said.unshift(named);
   const q = greedy ? 'product of q at T = 1' : 'product of q', short = room < (greedy ? 420 : 350);  // at 0 it grows as if at 1
   if (chosen) said.push(short ? [greedy ? 'q at T = 1,' : `${q},`, INK.draft, 76] : [`${q}, by which it grows,`, INK.draft, greedy ? 228 : 176]);
-  said.push([chosen || short ? 'chance to stay' : 'chance to stay (words are drawn from q)', INK.faint, 0]);
+  said.push([chosen || short ? 'chance to stay' : 'chance to stay (words are drawn from q)', INK.faint, 90]);
+  if (chosen && !slim && !greedy) said.push(['pale: next', INK.faint, 0]);
   x = left;
   said.forEach(([words, fill, wide], i) => {
     write(`L-number${i}`, x, y + 17, words, {'font-size': 11, fill, 'font-weight': fill === INK.tree ? 700 : 400});
     x += wide;
   });
   if (slim) write('L-tree', left, y + 33, named[0], {'font-size': 11, fill: INK.tree, 'font-weight': 700});
+  if (slim && chosen) write('L-next', left + named[2] + 8, y + 33, 'pale: the next node', {'font-size': 11, fill: INK.faint});
 }
 
 // Return of first words what is written of each, and where it stands: line, left edge and width; no more than three lines.
@@ -125,7 +127,7 @@ function short(name, most, siblings) {
 
 // Draw a tree, or a line of a chain; return whether there is room for numbers above its words. Else they stand at a path's end.
 function grow(add, write, data, {left, top, width: all, high: room}, {key = '', kind = 'tree', line = 0} = {}) {
-  const {names, parents, reach, drafted, path, depth, row, chosen} = data;
+  const {names, parents, reach, drafted, path, depth, row, chosen} = data, grown = parents.slice(0, reach.length);
   const levels = Math.max(...depth), down = room / (1 + Math.max(...row));
   // a level is as wide as its longest name; where there is no room for that, it is tight, and then long ones are cut
   const longest = Array.from({length: levels}, (_, level) => Math.max(...names.filter((_, node) => depth[node] === level + 1).map(each => each.length)));
@@ -142,32 +144,35 @@ function grow(add, write, data, {left, top, width: all, high: room}, {key = '', 
   let [most, pad, sizes, middles] = laid(all - Math.max(0, 11 - 3.6 * longest.at(-1)));  // a number is wider than a name of one letter
   const above = down > (chosen ? 47 : 36) && middles.every((at, level) => at - (middles[level - 1] ?? 13) > apart);
   if (!above) [most, pad, sizes, middles] = laid(all - (chosen ? 2 * apart + 2 : apart) - 4);
-  const x = node => left + (node < 0 ? 13 : middles[depth[node] - 1]);
+  const x = node => left + (node < 0 ? line ? 22 : 13 : middles[depth[node] - 1]);
   const y = node => top + down * ((node < 0 ? 0 : row[node]) + 0.5);
   const high = Math.min(22, down - 2), kept = new Set(path);
   names.forEach((name, node) => {
     const up = parents[node], bend = Math.max(x(up) + 2, x(node) - Math.max(above ? 19 : 0, sizes[depth[node] - 1] / 2 + 3));
     add(`e${key}${node}`, 'path', {d: `M${x(up)} ${y(up)}L${bend} ${y(node)}H${x(node)}`, fill: 'none',
-      stroke: kept.has(node) ? INK.stays : PALE[kind], 'stroke-width': thick(reach[node]), 'stroke-dasharray': reach[node] < 0.005 ? '2 3' : ''});
+      stroke: kept.has(node) ? INK.stays : node < grown.length ? PALE[kind] : INK.grid, 'stroke-width': thick(reach[node] ?? 0),
+      'stroke-dasharray': reach[node] < 0.005 ? '2 3' : ''});
   });
-  add(`root${key}`, 'rect', {x: x(-1) - 13, y: y(-1) - high / 2, width: 26, height: high, rx: 3, fill: '#FFFFFF',
+  if (!line) add(`root${key}`, 'rect', {x: x(-1) - 13, y: y(-1) - high / 2, width: 26, height: high, rx: 3, fill: '#FFFFFF',
     stroke: INK[kind]});
-  write(`Root${key}`, x(-1), y(-1) + 4, '…', {'text-anchor': 'middle'});
+  write(`Root${key}`, line ? left + 13 : x(-1), y(-1) + 4, line ? '↳' : '…', {'text-anchor': 'middle', fill: line ? INK[kind] : INK.line, ...cloth.HALO});
   names.forEach((name, node) => {
     const shown = short(name, most, names.filter((_, other) => parents[other] === parents[node]));
     const box = 7.25 * shown.length + pad, stays = kept.has(node);
     const before = parents[node] < 0 ? line ? 'the line above' : 'the text' : `“${names[parents[node]]}”`;
-    const grown = key ? 'in the chain' : `the draft gets here with a chance of ${(100 * drafted[node]).toFixed(1)} %`;
-    add(`n${key}${node}`, 'rect', {x: x(node) - box / 2, y: y(node) - high / 2, width: box, height: high, rx: 3,
-      fill: stays ? '#E2F3EC' : '#FFFFFF', stroke: stays ? INK.stays : INK[kind], 'stroke-width': stays ? 2.5 : 1,
+    const said = key ? 'in the chain' : `the draft gets here with a chance of ${(100 * drafted[node]).toFixed(1)} %`;
+    const left_out = node >= grown.length, frame = {x: x(node) - box / 2, y: y(node) - high / 2, width: box, height: high, rx: 3};
+    if (left_out) add(`n${key}${node}`, 'rect', {...frame, fill: '#FFFFFF', stroke: INK.grid,
+      note: `“${name}” after ${before}: with ${(100 * drafted[node]).toFixed(1)} % it is the best that was left out, and would be the next.`});
+    else add(`n${key}${node}`, 'rect', {...frame, fill: stays ? '#E2F3EC' : '#FFFFFF', stroke: stays ? INK.stays : INK[kind], 'stroke-width': stays ? 2.5 : 1,
       cell: [row[node] + (data.under || 0), depth[node] - Math.min(...depth.filter((_, other) => row[other] === row[node]))], class: 'lablib-cell',
-      note: `“${name}” after ${before}${key ? ',' : ':'} ${grown}, it stays with one of ${(100 * reach[node]).toFixed(1)} %`
+      note: `“${name}” after ${before}${key ? ',' : ':'} ${said}, it stays with one of ${(100 * reach[node]).toFixed(1)} %`
         + `${stays ? ', and does in this toss' : ''}.`});
     write(`N${key}${node}`, x(node), y(node) + 4, shown,
-      {'text-anchor': 'middle', 'font-family': 'monospace', 'pointer-events': 'none',
+      {'text-anchor': 'middle', 'font-family': 'monospace', 'pointer-events': 'none', fill: left_out ? INK.faint : INK.line,
         'font-size': high < 16 ? 11 : 12, 'font-weight': stays ? 700 : 400});
     if (!above && parents.includes(node)) return;
-    [[drafted[node], INK.draft, 'd', 1], [reach[node], INK.faint, 's', 0]].slice(chosen ? 0 : 1).forEach(([share, fill, which, digits], i, both) => {
+    [[drafted[node], INK.draft, 'd', 1], [reach[node], INK.faint, 's', 0]].slice(chosen ? 0 : 1, left_out ? 1 : 2).forEach(([share, fill, which, digits], i, both) => {
       const place = above ? [x(node), y(node) - high / 2 - 4 - 12 * (both.length - 1 - i)] : [x(node) + box / 2 + 5 + (apart + 2) * i, y(node) + 4];
       write(`${which}${key}${node}`, ...place, percent(share, digits),
         {'text-anchor': above ? 'middle' : 'start', 'font-size': 11, fill, ...cloth.HALO});
@@ -185,18 +190,18 @@ function chain(add, write, {nodes, chain: words, kept, after, row}, {left, top, 
       parents: own.map((_, i) => i - 1), depth: own.map((_, i) => i + 1), row: own.map(() => 0), under: 1 + Math.max(...row) + line};
     grow(add, write, data, {left, top: top + high / lines * line, width, high: high / lines}, {key: `c${line}`, kind: 'chain', line});
   }
-  const said = `a chain of ${nodes}${width > 340 ? ', drawn in this toss' : ''}: `, from = left + 6 * said.length;
+  const said = `a chain of ${nodes}${width > 420 ? ', drawn; a call with it' : ''} writes`, from = left + 6.4 * said.length;
   write('chain', left, top - 6, said, {'font-size': 11, fill: INK.chain, 'font-weight': 700});
   const stays = words.slice(0, kept).map(each => each[0]).join('');
   written(add, write, from, top - 6, (left + width - from) / 8 - 2, {kept: stays, own: after, key: 'c'});
 }
 
 // What a call costs in this toss: reading is the same for both, drafting isn't.
-function price(add, write, {nodes, costs, reading, depth, row, forwards, chosen}, dear, left, top, width) {
-  const from = left + 40, scale = (width - 86) / dear, vain = forwards > Math.max(...depth);
+function price(add, write, {nodes, costs, reading, depth, row, forwards}, dear, left, top, width) {
+  const from = left + 40, scale = (width - 86) / dear, vain = forwards > Math.max(...depth.slice(0, nodes));
   write('price0', left, top, 'price =', {'font-weight': 600});
   add('reading', 'rect', {x: left + 54, y: top - 10, width: 18, height: 12, fill: INK.reading});
-  write('price1', left + 77, top, `reading + drafting${chosen ? '' : ', this toss'}`, {'font-weight': 600});
+  write('price1', left + 77, top, 'reading + drafting', {'font-weight': 600});
   const parts = {chain: [nodes, 'draft', 'waits for none'], tree: [forwards, 'look', vain ? 'the last in vain' : 'waits to see each']};
   Object.entries(parts).forEach(([name, [count, what, how]], i) => {
     const y = top + 8 + 35 * i, each = (costs[name] - reading) / count, said = `${count} ${what}${count > 1 ? 's' : ''}`;
@@ -218,7 +223,7 @@ function plane(add, write, {nodes, trails, tosses, toss}, left, top, size) {
   const x = price => left + size * Math.log2(price) / doublings;
   const y = tokens => top + size * (1 - Math.log2(tokens) / doublings);
   const far = 2 ** doublings;
-  write('plane', left, top - 47, 'tokens for the price', {'font-weight': 600});
+  write('plane', left, top - 47, 'expected tokens for the price', {'font-weight': 600});
   add('frame', 'rect', {x: left, y: top, width: size, height: size, fill: 'none', stroke: INK.grid});
   for (const speed of [0.5, 1, 1.5, 2, 4]) {
     const from = Math.max(1, 1 / speed), to = Math.min(far, far / speed), even = speed === 1;
@@ -238,7 +243,7 @@ function plane(add, write, {nodes, trails, tosses, toss}, left, top, size) {
   ['chain', 'tree'].forEach((name, number) => {
     const trail = trails[name], colour = INK[name], look = {stroke: colour, 'stroke-width': 1.5, fill: number ? colour : '#FFFFFF'};
     const line = {stroke: colour, 'stroke-width': 1.5, 'stroke-dasharray': number ? '' : '5 3'}, all = tosses[name];
-    const of = all.length > 1 ? `mean of ${all.length} tosses${size > 230 ? ' (bars)' : ''}` : 'the same in each toss';
+    const of = all.length > 1 ? `mean of ${all.length} tosses${size > 230 ? ' (bars)' : ''}` : 'chosen, not drawn';
     add(`t-${name}`, 'path', {d: 'M' + trail.map(([, price, tokens]) => `${x(price)} ${y(tokens)}`).join('L'), fill: 'none', ...line});
     if (all.length > 1) all.map((spot, each) => [each, ...spot]).sort(([one], [other]) => (one === toss) - (other === toss))
       .forEach(([each, price, tokens]) => add(`o-${name}${each}`, 'path', {d: `M${x(price) - 9} ${y(tokens)}h18`,  // this toss' lies on top
@@ -261,6 +266,6 @@ function plane(add, write, {nodes, trails, tosses, toss}, left, top, size) {
     write(`c-${name}`, last[name][0], at, String(full),
       {'text-anchor': 'middle', 'font-size': 11, fill: INK[name], ...cloth.HALO});
   });
-  const corner = [`dots: ${counts.slice(0, 4).join(', ')},`, `${counts.slice(4).join(', ')} nodes,`, `large: ${nodes}`, 'dark bar:', 'this toss'];
+  const corner = [`dots: ${counts.slice(0, 4).join(', ')},`, `${counts.slice(4).join(', ')} nodes,`, `large: ${nodes}`, 'dark: this', 'toss’ drafts'];
   corner.forEach((words, i) => write(`dots${i}`, left + 5, top + 14 + 13 * i, words, {'font-size': 11, fill: INK.faint}));
 }
