@@ -235,7 +235,9 @@ def test_a_tree_of_every_shape_has_room(page, trees, rule, width):
         for nodes, depth in ((1, ALL), (16, ALL), (16, 1), (16, 2), (7, 3)):
             for temperature in (0.0, 2.0):
                 data = show(rule=rule, nodes=nodes, depth=depth, temperature=temperature)
-                assert page.locator(".lablib-cell").count() == 2 * nodes + 2  # tree, chain, prices
+                following = data["chosen"] and nodes < 16  # the next node is there, too
+                cells = 2 * nodes + following + 2  # of tree, chain and prices
+                assert page.locator(".lablib-cell").count() == cells
                 assert outside(page) == []
                 assert crossing(page) == []
                 large = page.locator("svg circle").evaluate_all(
@@ -275,13 +277,13 @@ def test_at_each_node_stands_what_the_tree_grows_by_and_what_stays(page, trees):
     stage, told = page.locator(".lablib-scene"), page.locator(".lablib-told")
     stage.focus()
     walked = []
-    for key in ("ArrowRight", *["ArrowDown"] * 5):
+    for key in ("ArrowRight", *["ArrowDown"] * 6):
         stage.press(key)
         walked.append(told.inner_text())
-    names = [*data["names"][:3], data["chain"][0][0]]  # not the next one
+    names = [*data["names"], data["chain"][0][0]]  # the next node is read, too
     assert all(text.startswith(f"“{name}”") for text, name in zip(walked, names, strict=False))
     prices = [f"A call with this {name} costs" for name in ("chain", "tree")]
-    assert all(text.startswith(price) for text, price in zip(walked[4:], prices, strict=True))
+    assert all(text.startswith(price) for text, price in zip(walked[5:], prices, strict=True))
     words = page.locator("svg").text_content()
     assert "above a word:product of q, by which it grows,chance to stay" in words
 
@@ -544,7 +546,7 @@ def test_each_draft_in_vain_is_a_tick_above_the_refused_one(page, board, carpet)
                 d.count("M") for d in marks.evaluate_all("all => all.map(e => e.getAttribute('d'))")
             ]
             assert sorted(counts) == sorted([1, *vain])  # one is the key's
-            assert f"unjudged: {sum(vain)}" in page.locator("svg").text_content()
+            assert f"unjudged here: {sum(vain)}" in page.locator("svg").text_content()
         refused = page.locator(".lablib-cell[fill='#E69F00']").evaluate_all(boxes)
         ends = page.locator("svg path[d*='v-2']").evaluate_all(boxes)
         assert min(len(vain), len(ends)) > 5
@@ -673,7 +675,7 @@ def test_drafts_in_vain_are_the_same_at_every_width(page, board, task):
     for width in (1400, 700, 390):
         with narrowed(page, width):
             data = show(task=task, temperature=1.5, draft_tokens=8, rule="match")
-            told.add(page.locator("svg").text_content().split("unjudged: ")[1].split(" ")[0])
+            told.add(page.locator("svg").text_content().split("unjudged here: ")[1].split(" ")[0])
     vain = sum(max(0, some - kept - 1) for rounds in data["rounds"] for some, kept in rounds)
     assert {int(re.match("[0-9]+", each)[0]) for each in told} == {vain}
 
@@ -745,7 +747,7 @@ def test_drafts_in_vain_are_those_of_the_rows_that_are_drawn(page):
             rows = int(re.search("([0-9]+) of 15 texts", said)[1])
             rounds = [each for some in data["rounds"][:rows] for each in some if each[2]]
             vain = sum(max(0, 3 - kept) for _, kept, _ in rounds)
-            assert f"unjudged: {vain}" in said
+            assert f"unjudged here: {vain}" in said
             ticks = page.locator("svg path[stroke='#D55E00']").evaluate_all(
                 "all => all.map(e => e.getAttribute('d').split('M').length - 1)"
             )
@@ -769,7 +771,8 @@ def test_places_of_the_hardest_class_are_marked_whatever_is_drafted(page):
     boxes = "all => all.map(e => e.getBoundingClientRect().toJSON())"
     for gamma in (1, 2, 8):
         show(task="sums", draft_tokens=gamma)
-        *above, beside = marks.evaluate_all(boxes)
+        legend, *above, beside = marks.evaluate_all(boxes)
+        assert legend["bottom"] < min(mark["top"] for mark in above)
         cells = page.locator(".lablib-cell").evaluate_all(boxes)
         assert len(above) == 4
         for mark, cell in zip(above, cells[2:12:3], strict=True):

@@ -21,9 +21,9 @@ TRAIL = (1, 2, 4, 8, 12, 16)  # numbers of nodes that the plane shows at once
 FIRST = 6  # of the draft's first words, the likeliest; those of the tree stand there, too
 ALL = "no bound"  # as a depth
 TEMPERATURES = np.arange(0, 2.25, 0.25).tolist()
-# Of the tosses. The one at rest, 4, was chosen: a path stays, and tree and chain yield about what
-# they do on average, by each rule.
-_SEEDS = range(554, 564)
+# Of the tosses. The one at rest, 4, was chosen: a path stays, and both trees branch; yields are
+# about what they are on average, by each rule.
+_SEEDS = range(273, 283)
 _OTHER, LEAD = "#888888", "#B34A00"
 
 

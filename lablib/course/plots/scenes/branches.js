@@ -160,14 +160,14 @@ function grow(add, write, data, {left, top, width: all, high: room}, {key = '', 
     const shown = short(name, most, names.filter((_, other) => parents[other] === parents[node]));
     const box = 7.25 * shown.length + pad, stays = kept.has(node);
     const before = parents[node] < 0 ? line ? 'the line above' : 'the text' : `“${names[parents[node]]}”`;
-    const said = key ? 'in the chain' : `the draft gets here with a chance of ${(100 * drafted[node]).toFixed(1)} %`;
-    const left_out = node >= grown.length, frame = {x: x(node) - box / 2, y: y(node) - high / 2, width: box, height: high, rx: 3};
-    if (left_out) add(`n${key}${node}`, 'rect', {...frame, fill: '#FFFFFF', stroke: INK.grid,
-      note: `“${name}” after ${before}: with ${(100 * drafted[node]).toFixed(1)} % it is the best that was left out, and would be the next.`});
-    else add(`n${key}${node}`, 'rect', {...frame, fill: stays ? '#E2F3EC' : '#FFFFFF', stroke: stays ? INK.stays : INK[kind], 'stroke-width': stays ? 2.5 : 1,
+    const left_out = node >= grown.length, percents = (100 * drafted[node]).toFixed(1);
+    const tale = left_out ? `with ${percents} % it is the best that was left out, and would be the next.`
+      : `${key ? 'in the chain' : `the draft gets here with a chance of ${percents} %`}, it stays with one of ${(100 * reach[node]).toFixed(1)} %`
+        + `${stays ? ', and does in this toss' : ''}.`;
+    add(`n${key}${node}`, 'rect', {x: x(node) - box / 2, y: y(node) - high / 2, width: box, height: high, rx: 3,
+      fill: stays ? '#E2F3EC' : '#FFFFFF', stroke: stays ? INK.stays : left_out ? INK.grid : INK[kind], 'stroke-width': stays ? 2.5 : 1,
       cell: [row[node] + (data.under || 0), depth[node] - Math.min(...depth.filter((_, other) => row[other] === row[node]))], class: 'lablib-cell',
-      note: `“${name}” after ${before}${key ? ',' : ':'} ${said}, it stays with one of ${(100 * reach[node]).toFixed(1)} %`
-        + `${stays ? ', and does in this toss' : ''}.`});
+      note: `“${name}” after ${before}${key ? ',' : ':'} ${tale}`});
     write(`N${key}${node}`, x(node), y(node) + 4, shown,
       {'text-anchor': 'middle', 'font-family': 'monospace', 'pointer-events': 'none', fill: left_out ? INK.faint : INK.line,
         'font-size': high < 16 ? 11 : 12, 'font-weight': stays ? 700 : 400});

@@ -11,7 +11,7 @@
 const INK = {...cloth.INK, draft: '#CC79A7', read: '#444444'};  // of time: what reads and what writes has no cell's colour
 const LOOKS = [['kept', 'kept (stronger: p and q agree)'], ['refused', 'refused, corrected'], ['own', 'bonus'],
   ['uncounted', 'cut by the end'], ['round', 'a round: one call']];
-const LONG = {uncounted: 'cut by the end, not counted', round: 'a round: one call of the target'};
+const LONG = {uncounted: 'cut by the end, not counted'};
 
 function carpet(constants, data, room) {
   const {rows, most} = constants, counted = constants.counted[data.task], [hardest, marked] = constants.hardest[data.task], all = constants.tasks[data.task], longest = data.columns.length;
@@ -30,7 +30,7 @@ function carpet(constants, data, room) {
   const write = (key, x, y, text, more) => pens[1](key, x, y, text, {'font-size': 12, ...more});
 
   const short = room < 400 || narrow && room >= 650;  // long words would need one more line
-  const looks = LOOKS.map(([look, words]) => [look, !short && LONG[look] || words]);
+  const looks = [...LOOKS.map(([look, words]) => [look, !short && LONG[look] || words]), ['hard', 'hardest class', marked.length > 0]];
   const shares = cloth.legend(pens, looks, left, 35, width) + 37, top = shares + 7 + 30 * (lines - 1);
   const mean = data.tokens[data.gamma - 1];
   const title = narrow ? `${data.task}, γ = ${data.gamma}: ${mean.toFixed(2)} tokens a round`
@@ -54,7 +54,7 @@ function carpet(constants, data, room) {
     const middle = left + from + wide / 2;
     add(`c${column}`, 'rect', {x: middle - thin / 2, y: low - share, width: thin, height: share, fill: INK.kept});
     if (!judged) write(`n${column}`, middle, low - 8, '–', {'text-anchor': 'middle', fill: INK.faint});
-    if (hard) add(`h${column}`, 'path', {d: pointer(middle, low + 1.5), fill: INK.line});
+    if (hard) add(`h${column}`, 'path', {d: cloth.pointer(middle, low + 1.5), fill: INK.line});
     add(`C${column}`, 'rect', {x: left + from + 1, y: low - 24, width: wide - 2, height: 24, fill: 'transparent', note});
   });
   const whole = counted === 1 ? 'one text' : `all ${counted} texts`;
@@ -77,9 +77,6 @@ function carpet(constants, data, room) {
   yields(add, write, data, ...yielded, room < 520 || room >= 640 ? 84 : 182, most);
   return {width, height: Math.max(classes[1], yielded[1]) + 118, shapes};
 }
-
-// Return the look of what points down at a column, or stands beside the name of its class.
-const pointer = (middle, y) => `M${middle - 3.5} ${y}h7l-3.5 4.5z`;
 
 // Return how wide the columns must be for whole words: a place is one column in all texts.
 const wanted = (texts, longest, least) => Array.from({length: longest},
@@ -159,7 +156,7 @@ function class_bars(add, write, classes, hardest, x, y, width) {
     const at = y + 10 + 15 * i, ends = judged ? [low, high].map(end => from + scale * end) : [from, from];
     write(`k${name}`, from - 14, at + 10, name, {'text-anchor': 'end', 'font-size': 11,
       fill: judged ? INK.line : INK.faint});
-    if (name === hardest) add('hardest', 'path', {d: pointer(from - 7.5, at + 4), fill: INK.line});
+    if (name === hardest) add('hardest', 'path', {d: cloth.pointer(from - 7.5, at + 4), fill: INK.line});
     add(`K${name}`, 'rect', {x: from, y: at, width: scale * share, height: 11, fill: INK.kept,
       note: judged ? `${name}: ${(100 * share).toFixed(0)} % of ${judged} judged drafts kept, 95 % interval `
         + `${(100 * low).toFixed(0)} to ${(100 * high).toFixed(0)} %.` : `${name}: no draft was judged.`});

@@ -22,6 +22,7 @@ function legend([add, write], entries, left, y, width) {
     if (x > left && x + wanted - 8 > width) [x, y] = [left, y + 17];
     if (shown) {
       if (look === 'round') add(`l-${look}`, 'path', {d: `M${x} ${y - 5}v4.5h13v-4.5`, fill: 'none', stroke: INK.line});
+      else if (look === 'hard') add(`l-${look}`, 'path', {d: pointer(x + 8, y - 7), fill: INK.line});
       else add(`l-${look}`, 'rect', {x, y: y - 11, width: 13, height: 13, rx: 2, fill: INK[look], stroke: INK.faint, ...dashes(look)});
       y = words(write, `L-${look}`, x + 18, y, text, left + width);
     }
@@ -29,6 +30,8 @@ function legend([add, write], entries, left, y, width) {
   }
   return y;
 }
+
+const pointer = (middle, y) => `M${middle - 3.5} ${y}h7l-3.5 4.5z`;  // down, at a column or a line
 
 const dashes = look => look === 'none' ? {'stroke-dasharray': '2 2'} : {};  // it is as white as a bonus
 
@@ -107,7 +110,7 @@ function lines([add, write], {left, place, most, top, bottom, mean, right, end, 
   }
   add('mean', 'path', {d: `M${place(mean)} ${top}V${bottom}`, stroke: INK.line, 'stroke-dasharray': '3 3'});
   add('l-waste', 'path', ticks(1, left, bottom + 11, 4));
-  write('L-waste', left + 8, bottom + 12, `${end - left > 235 ? 'a draft in vain, ' : ''}unjudged: ${vain}`);
+  write('L-waste', left + 8, bottom + 12, `${end - left > 300 ? 'a draft in vain, ' : ''}unjudged here: ${vain}`);
   const hidden = end - left > 400 ? `no room for the last tokens of some texts, up to ${more}` : `up to ${more} hidden`;
   if (more > 0) write('more', end, bottom + 12, hidden, {'text-anchor': 'end'});
   write('side', right, bottom + 25, `${what} (1: plain, dashed: mean)`, {'text-anchor': 'end', fill: INK.faint});
@@ -149,4 +152,4 @@ function beside(wanted, left, right) {
 // Return where a number of tokens a round stands, from 1 to most + 1; numbers have room at the right.
 const placing = (side, right, most) => tokens => side + (right - 34 - side) * (tokens - 1) / most;
 
-const cloth = {INK, MONO, HALO, pens, legend, row, lines, placing, wrapped, words, beside, least, fit, spots, waste};
+const cloth = {INK, MONO, HALO, pens, legend, pointer, row, lines, placing, wrapped, words, beside, least, fit, spots, waste};

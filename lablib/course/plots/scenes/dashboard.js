@@ -34,7 +34,7 @@ function dashboard(constants, data, room, chosen) {
   write('title', left, 14, `${data.task}, ${hot}: ${mean.toFixed(2)} tokens a round${slim ? '' : ' expected'}`,
     {'font-size': slim ? 12 : 15, 'font-weight': 600});
   const none = texts.some(({cells}) => cells.some(({what}) => what === 'none'));
-  const top = cloth.legend(pens, [...LOOKS, ['none', 'nothing drafted', none]], left, 33, width) + 6, bottom = top + rows * tall;
+  const top = cloth.legend(pens, [...LOOKS, ['round', 'a round'], ['none', 'nothing drafted', none]], left, 33, width) + 6, bottom = top + rows * tall;
   const more = Math.max(...names.map((words, number) => words.length - at[number].length)), vain = texts.reduce((sum, text) => sum + text.vain, 0);
   cloth.lines(pens, {left, place, most: constants.most, top, bottom, mean, right, end: left + across, more: slim || across > 520 ? more : 0, vain,
     what: 'expected tokens a round'});
