@@ -22,8 +22,9 @@ function carpet(constants, data, room) {
   const lines = [slim ? 2 : 1, 2, 3, 4, 5, 6].find(n => n === 6 || cloth.spots(needed, across, n).length === longest);
   // where words need more lines, fewer texts have as much room: a picture is as high for every task
   const high = lines > 1 ? 22 : 23, free = (slim ? 30 + 51 * rows : (room < 640 ? 29 : 23) * rows) - 30 * (lines - 1);
-  const own = lines > 1 ? lines * high + 4 : high;  // of a text; a reader's first one may need more than there would be
-  const count = Math.max(1, Math.min(rows, Math.floor(free / own))), tall = Math.max(own, free / count);
+  const own = lines > 1 ? lines * high + 4 : high;  // of a text
+  const count = rows === counted ? rows : Math.min(rows, Math.floor(free / own));  // a reader's own texts all have a row
+  const tall = Math.max(own, free / count);
   const at = cloth.spots(widths(needed, least, across, lines), across, lines), shown = at.length;
   const side = left + across, place = cloth.placing(side + 18, right, most);
   const shapes = [], pens = cloth.pens(shapes), [add] = pens;
