@@ -342,7 +342,7 @@ def test_the_names_of_tree_and_chain_stand_apart(page, trees, tokens):
         data["trails"] = {name: [[1, price, each], [2, price, each]] for name, each in trails}
         page.evaluate("([data, caption]) => draw(data, caption)", [data, caption])
         assert outside(page) == []
-        key = "dots:", "nodes,", "large:", "dark:", "drafts"  # none is so cheap
+        key = "dots:", "nodes,", "large:", "thick:", "drafts"  # none is so cheap
         assert [words for words in crossing(page) if not any(k in words for k in key)] == []
         for name, colour in (("tree", "#7A4B94"), ("chain", "#0072B2")):  # how many nodes
             number = page.locator(f"svg text[fill='{colour}'][text-anchor=middle]")

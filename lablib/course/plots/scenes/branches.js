@@ -60,7 +60,7 @@ function written(add, write, left, y, letters, {text, kept, own, key = ''}) {
 
 const thick = share => 1 + 11 * share, percent = (share, digits) => `${(100 * share).toFixed(digits)} %`;
 
-function legend(add, write, left, room, slim, above, {nodes, chosen, greedy}) {
+function legend(add, write, left, room, slim, above, {nodes, chosen, greedy, names}) {
   let x = left;
   write('l', x, 36, 'chance to stay', {'font-size': 11});
   x += 86;
@@ -82,14 +82,14 @@ function legend(add, write, left, room, slim, above, {nodes, chosen, greedy}) {
   const q = greedy ? 'product of q at T = 1' : 'product of q', short = room < (greedy ? 420 : 350);  // at 0 it grows as if at 1
   if (chosen) said.push(short ? [greedy ? 'q at T = 1,' : `${q},`, INK.draft, 76] : [`${q}, by which it grows,`, INK.draft, greedy ? 228 : 176]);
   said.push([chosen || short ? 'chance to stay' : 'chance to stay (words are drawn from q)', INK.faint, 90]);
-  if (chosen && !slim && !greedy) said.push(['pale: next', INK.faint, 0]);
+  if (names.length > nodes && !slim && !greedy) said.push(['pale: next', INK.faint, 0]);
   x = left;
   said.forEach(([words, fill, wide], i) => {
     write(`L-number${i}`, x, y + 17, words, {'font-size': 11, fill, 'font-weight': fill === INK.tree ? 700 : 400});
     x += wide;
   });
   if (slim) write('L-tree', left, y + 33, named[0], {'font-size': 11, fill: INK.tree, 'font-weight': 700});
-  if (slim && chosen) write('L-next', left + named[2] + 8, y + 33, 'pale: the next node', {'font-size': 11, fill: INK.faint});
+  if (slim && names.length > nodes) write('L-next', left + named[2] + 8, y + 33, 'pale: the next node', {'font-size': 11, fill: INK.faint});
 }
 
 // Return of first words what is written of each, and where it stands: line, left edge and width; no more than three lines.
@@ -266,6 +266,6 @@ function plane(add, write, {nodes, trails, tosses, toss}, left, top, size) {
     write(`c-${name}`, last[name][0], at, String(full),
       {'text-anchor': 'middle', 'font-size': 11, fill: INK[name], ...cloth.HALO});
   });
-  const corner = [`dots: ${counts.slice(0, 4).join(', ')},`, `${counts.slice(4).join(', ')} nodes,`, `large: ${nodes}`, 'dark: this', 'toss’ drafts'];
+  const corner = [`dots: ${counts.slice(0, 4).join(', ')},`, `${counts.slice(4).join(', ')} nodes,`, `large: ${nodes}`, 'thick: this', 'toss’ drafts'];
   corner.forEach((words, i) => write(`dots${i}`, left + 5, top + 14 + 13 * i, words, {'font-size': 11, fill: INK.faint}));
 }
