@@ -1,8 +1,8 @@
 """The acceptance carpet of the lesson on speculative decoding: which drafts its rounds keep."""
 
-import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import Any, ClassVar
 
 from lablib.course.plots.explorer import choice, slider
@@ -289,7 +289,7 @@ def _hardest(texts: Sequence[GreedyText]) -> tuple[str, list[int]]:
     kind = min(shares, key=lambda each: shares[each])
     if shares[kind] == 1:
         return kind, []
-    columns = itertools.zip_longest(*(text.classes for text in texts))
+    columns = zip_longest(*(text.classes for text in texts))
     return kind, [i for i, kinds in enumerate(columns) if 2 * kinds.count(kind) > len(kinds)]
 
 

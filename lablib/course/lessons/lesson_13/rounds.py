@@ -84,14 +84,14 @@ class Round:
         Under ``match`` it is drawn from p, so that rounds of one text and seed write the same.
         """
         reach, path, node = self.reach, [], -1
-        numbers = iter(np.random.default_rng(seed).random(1 + len(self.drafts)))
+        rng = np.random.default_rng(seed)
         while True:
             below = [child for child, parent in enumerate(self.parents) if parent == node]
             children = {self.drafts[child]: child for child in below}
             goes_on = self.kept[node + 1] * self.following[node + 1]  # with none of the children
             goes_on[list(children)] += reach[below]
             ends = np.cumsum(goes_on)
-            token = int(np.searchsorted(ends, next(numbers) * ends[-1], side="right"))
+            token = int(np.searchsorted(ends, rng.random() * ends[-1], side="right"))
             if token not in children:
                 return path, token
             node = children[token]

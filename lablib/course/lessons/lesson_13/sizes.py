@@ -172,7 +172,7 @@ class TreeRounds(Rounds):
             sampler, end = sampler_for(list(text), most, options), mx.array([text[-1:]])
             return drafts_of(grow(forward, end, [nodes], sampler, depth, self.drawn))
 
-        self._grow, self._first = partial(grown, seeds[0]), seeds[0]
+        self._grow = partial(grown, seeds[0])
         apart = seeds if self.drawn else seeds[:1]
         trees = [grown(seed, most, self._draft.forward()) for seed in apart]
         logits = target.after([path for drafts in trees for path in drafts.paths])
@@ -183,7 +183,7 @@ class TreeRounds(Rounds):
     def _of(self, seed: int, rule: str, nodes: int) -> Round:
         if seed in self._drafted:
             return super()._of(seed, rule, nodes)
-        return self.of(self._first, rule, nodes)  # chosen: the same for all seeds
+        return self.every(rule, nodes)[0]  # chosen: the same for all seeds
 
     def _forwards(self, found: Round) -> int:
         """Return the levels; who looks for chosen words may look at one more, in vain."""

@@ -115,9 +115,8 @@ class Trees(SceneExplorer):
         self._read = {
             name: [read(model, ids) for model in (target, draft)] for name, ids in texts.items()
         }
-        for each in product(self.texts, TEMPERATURES):
-            self.chains(*each)
-            self.trees(*each, None, True)
+        for name, temperature in product(self.texts, TEMPERATURES):
+            self._both(name, "rejection", ALL, temperature)
         names, dear = list(self.texts), max(prices.tree(MOST, MOST), prices.chain(MOST))
         self.constants = {"most": dear}
         super().__init__(

@@ -136,8 +136,8 @@ function a_token([add, write], {words}, data, [x, y, width], [row, column, cells
     write('coin-word', from - 5, low + 11, cut(words[draft]), {'text-anchor': 'end', 'font-weight': 700});
     add('coin-r', 'rect', {x: from, y: low, width: scale, height: 14, fill: INK.refused});
     add('coin-k', 'rect', {x: from, y: low, width: scale * keep / 100, height: 14, fill: INK.kept});
-    beside(write, 'kept', [from, from + scale * keep / 100], from + scale * coin / 100, low + 11, '#FFFFFF');
-    beside(write, 'refused', [from + scale * keep / 100, from + scale], from + scale * coin / 100, low + 11, '#111111');
+    inside(write, 'kept', [from, from + scale * keep / 100], from + scale * coin / 100, low + 11, '#FFFFFF');
+    inside(write, 'refused', [from + scale * keep / 100, from + scale], from + scale * coin / 100, low + 11, '#111111');
     add('coin', 'path', {d: `M${from + scale * coin / 100} ${low + 14}v-14l-4 -5h8l-4 5`, stroke: '#111111', 'stroke-width': 1.8, fill: '#111111'});
     write('coin-keep', from + scale + 80, low + 11, `keeps ${keep} %`, {'text-anchor': 'end'});
   }
@@ -149,7 +149,7 @@ function a_token([add, write], {words}, data, [x, y, width], [row, column, cells
 }
 
 // Write the name of a part of the coin's bar into it where the coin leaves it most room; where that is too little, nothing.
-function beside(write, name, [start, end], coin, y, fill) {
+function inside(write, name, [start, end], coin, y, fill) {
   const gaps = coin > start && coin < end ? [[start, coin], [coin, end]] : [[start, end]];
   const [from, to] = gaps.reduce((best, gap) => gap[1] - gap[0] > best[1] - best[0] ? gap : best);
   if (to - from > 7 * name.length) write(`coin-${name}`, (from + to) / 2, y, name, {'text-anchor': 'middle', fill, 'pointer-events': 'none'});
