@@ -1,9 +1,10 @@
 // The acceptance carpet: one row a text, one cell a token of the target, one bracket a round.
 //
-// constants: {tasks: {name: [{tokens, classes, overlap, guess, p, q}]}, counted, hardest, rows, most, prices}
+// constants: {tasks: {name: [{tokens, classes, overlap, guess, p, q}]}, counted, hardest, rows, most, prices, grows}
 //   of each text: its tokens, their classes, Σ min(p, q) at each place, the draft's best token
 //   there with the target's p and the draft's q of it; of each task how many texts are counted, and
-//   the class that is hardest to draft with its places; prices: {draft, read: [T(k) / T(1)]} or null.
+//   the class that is hardest to draft with its places; prices: {draft, read: [T(k) / T(1)]} or null;
+//   grows: whether each text has a row however many lines it needs, as a reader's own have.
 // data: {task, gamma, rounds: [[[start, kept, counted]]], columns: [[kept, judged]], classes:
 //   [[name, share, low, high, judged]], tokens, low, high, theory: of each γ (no low, no high: of
 //   too few texts), time: {plain, reading, drafting}}
@@ -13,9 +14,9 @@ const LOOKS = [['kept', 'kept (stronger: p and q agree)'], ['refused', 'refused,
   ['uncounted', 'cut by the end'], ['round', 'a round: one call']];
 const LONG = {uncounted: 'cut by the end, not counted'};
 
-function carpet(constants, data, room) {
-  const {rows, most} = constants, counted = constants.counted[data.task], [hardest, marked] = constants.hardest[data.task], all = constants.tasks[data.task], longest = data.columns.length;
-  const narrow = room < 830, slim = room < 560, beside = slim ? 98 : narrow ? 140 : 168;
+function carpet(constants, data, room, chosen) {
+  const {rows, most, grows} = constants, {gamma} = data, counted = constants.counted[data.task], [hardest, marked] = constants.hardest[data.task], all = constants.tasks[data.task], longest = data.columns.length;
+  const narrow = room < 830, slim = room < 560, beside = slim ? 96 : narrow ? 132 : 140;
   const width = Math.max(250, Math.min(room, 850)), left = 4;
   const names = all.flatMap(each => each.tokens), across = width - left - beside - 14;
   const least = cloth.least(names, slim), right = width - 2, needed = wanted(all, longest, least);
@@ -23,19 +24,22 @@ function carpet(constants, data, room) {
   // where words need more lines, fewer texts have as much room: a picture is as high for every task
   const high = lines > 1 ? 22 : 23, free = (slim ? 30 + 51 * rows : (room < 640 ? 29 : 23) * rows) - 30 * (lines - 1);
   const own = lines > 1 ? lines * high + 4 : high;  // of a text
-  const count = rows === counted ? rows : Math.min(rows, Math.floor(free / own));  // a reader's own texts all have a row
+  const count = grows ? rows : Math.min(rows, Math.floor(free / own));
   const tall = Math.max(own, free / count);
-  const at = cloth.spots(widths(needed, least, across, lines), across, lines), shown = at.length;
+  const at = folded(all, widths(needed, least, across, lines), least, across, lines), shown = at.length;
   const side = left + across, place = cloth.placing(side + 18, right, most);
   const shapes = [], pens = cloth.pens(shapes), [add] = pens;
   const write = (key, x, y, text, more) => pens[1](key, x, y, text, {'font-size': 12, ...more});
 
   const short = room < 400 || narrow && room >= 650;  // long words would need one more line
-  const looks = [...LOOKS.map(([look, words]) => [look, !short && LONG[look] || words]), ['hard', 'hardest class', marked.length > 0]];
+  const texts = all.slice(0, count), drawn = texts.map((text, row) => woven(text, data, row, shown));
+  const refused = drawn.some(({cells}) => cells.some(({what}) => what === 'refused'));
+  const looks = [...LOOKS.map(([look, words]) => [look, !short && LONG[look] || words, look !== 'refused' || refused]),
+    ['hard', 'hardest class', marked.length > 0]];
   const shares = cloth.legend(pens, looks, left, 35, width) + 37, top = shares + 7 + 30 * (lines - 1);
-  const mean = data.tokens[data.gamma - 1];
-  const title = narrow ? `${data.task}, γ = ${data.gamma}: ${mean.toFixed(2)} tokens a round`
-    : `${data.task}: ${mean.toFixed(2)} tokens a round with γ = ${data.gamma}`;
+  const mean = data.tokens[gamma - 1];
+  const title = narrow ? `${data.task}, γ = ${gamma}: ${mean.toFixed(2)} tokens a round`
+    : `${data.task}: ${mean.toFixed(2)} tokens a round with γ = ${gamma}`;
   write('title', left, 15, title, {'font-size': narrow ? 12 : 15, 'font-weight': 600});
 
   // how often the draft that fell on this place was kept, over all texts of the task; each of a text's lines has its own
@@ -62,22 +66,73 @@ function carpet(constants, data, room) {
   [slim ? 'kept, all texts' : `kept, ${whole}`, '–: none judged'].forEach((words, i) =>
     write(`said${i}`, side + 16, shares - 20 + 12 * i, words, {fill: INK.faint, 'font-size': 11}));
 
-  const texts = all.slice(0, count), bottom = top + count * tall, drawn = texts.map((text, row) => woven(text, data, row, shown));
-  const rare = width < 350, first = `${rare ? '' : 'first '}${texts.length} of ${counted} texts`;  // beside what the dots are there is no room
-  write('first', rare ? side : left, bottom + (rare ? 12 : 25), texts.length < counted ? first : whole,
-    {fill: INK.faint, 'font-size': 11, 'text-anchor': rare ? 'end' : 'start'});
-  cloth.lines(pens, {left, place, most, top: top + 4, bottom, mean, right, end: side, more: longest - shown, vain: drawn.reduce((sum, text) => sum + text.vain, 0)});
-  drawn.forEach((text, row) => cloth.row(pens, row, text, {at, high, left, y: top + row * tall, lines, place, right}));
+  const bottom = top + count * tall, rare = width < 350, some = `${texts.length} of ${counted} texts`;
+  const few = drawn.some(text => text.few), hollow = few ? ', hollow: few rounds' : '';
+  if (texts.length < counted) write('first', right, rare ? bottom + 57 : 15, rare || slim ? some : `first ${some}`,
+    {fill: INK.faint, 'font-size': 11, 'text-anchor': 'end'});
+  const said = !narrow ? [[28, `tokens a round (dashed: mean${hollow})`]]
+    : [[28, 'tokens a round'], [43, rare && few ? hollow.slice(2) : `dashed: mean${hollow}`]];
+  cloth.lines(pens, {left, place, most, gamma, top: top + 4, bottom, mean, right, end: side, more: 0, said,
+    key: narrow ? [left, bottom + 43] : [side - 222, bottom + 13], vain: drawn.reduce((sum, text) => sum + text.vain, 0)});
+  if (longest > shown) write('more', left, bottom + 57, `up to ${longest - shown} hidden`);
+  drawn.forEach((text, row) => cloth.row(pens, row, text, {at, high, left, y: top + row * tall, lines, place}));
+  const open = picked(drawn, chosen);
+  opened(pens, all[open[0]], drawn[open[0]].cells[open[1]], open, gamma, [left, bottom + 13], slim);
 
-  const below = bottom + 46, third = width / 3, half = width / 2 - 8;
+  const below = bottom + (rare ? 77 : narrow ? 63 : 48), third = width / 3, half = width / 2 - 8;
   const [time, classes, yielded] = room < 520 ? [[left, below, width - 12], [left, below + 234, width - 12], [left, below + 98, width - 12]]
     : room < 640 ? [[left, below, half], [left, below + 98, half - 12], [left + half + 16, below, half - 12]]
     : [[left, below, third], [left + third * 1.04, below, third * 1.03], [left + third * 2.16, below, third * 0.82]];
   time_bars(add, write, data.time, constants.prices, ...time);
   class_bars(add, write, data.classes, marked.length && hardest, ...classes);
   yields(add, write, data, ...yielded, room < 520 || room >= 640 ? 84 : 182, most);
-  return {width, height: Math.max(classes[1], yielded[1]) + 118, shapes};
+  return {width, height: Math.max(classes[1], yielded[1]) + 118, shapes, told: open, tells: true};
 }
+
+// Return where the columns stand: where all are equally wide, so many in a line that most classes stand below their own,
+// so that what a text repeats is seen in columns.
+function folded(texts, wide, least, across, lines) {
+  const count = wide.length;
+  if (lines === 1 || new Set(wide).size > 1) return cloth.spots(wide, across, lines);
+  const alike = lag => texts.flatMap(({classes}) => classes.filter((name, i) => name === classes[i + lag])).length / (count - lag);
+  const from = Math.ceil(count / lines), to = Math.min(count - 1, Math.floor(across / least));
+  let best = from;
+  for (let lag = from + 1; lag <= to; lag++) if (alike(lag) > alike(best)) best = lag;
+  const each = Math.min(40, Math.floor(across / best));
+  return cloth.spots(wide.map(() => each), each * best, lines);
+}
+
+// Return row and column of the cell that is open: the chosen one; before, the first refused one with drafts behind it.
+function picked(drawn, chosen) {
+  if (chosen && drawn[chosen[0]]?.cells[chosen[1]]) return chosen;
+  const all = drawn.flatMap(({cells}, row) => cells.map((cell, column) => ({...cell, at: [row, column]})));
+  const kept = all.filter(each => each.what === 'kept').sort((a, b) => a.share - b.share);
+  return (all.find(each => each.vain) || all.find(each => each.what === 'refused') || kept[0] || all[0]).at;
+}
+
+// Draw what the draft said at a cell, struck where that was refused, with a tick for each draft behind it; below it the cell.
+function opened(pens, text, cell, [row, column], gamma, [x, y], slim) {
+  const [add, write] = pens, {what, vain, share} = cell, from = x + 44, where = `text ${row + 1}, token ${column + 1}`;
+  const [draft, target] = [text.guess[column], text.tokens[column]].map(cut), wide = [draft, target].map(word => cloth.fit(word, 17));
+  const drafted = what === 'kept' || what === 'refused', chances = `q = ${text.q[column].toFixed(2)}, p = ${text.p[column].toFixed(2)}`;
+  write('open-d', x, y, 'draft');
+  write('open-t', x, y + 15, 'target');
+  if (what === 'refused') {
+    add('open-out', 'rect', {x: from + 1, y: y - 10, width: wide[0] - 2, height: 12, rx: 2, fill: 'none', stroke: cloth.INK.refused, 'stroke-width': 1.2});
+    add('open-cut', 'path', {d: `M${from + 1} ${y + 1.5}L${from + wide[0] - 1} ${y - 9.5}`, stroke: cloth.INK.refused, 'stroke-width': 1.6});
+    write('open-said', from + wide[0] / 2, y, draft, {'text-anchor': 'middle', 'font-family': cloth.MONO});
+  }
+  if (vain) add('open-vain', 'path', cloth.ticks(vain, from + wide[0] + 3, y - 2, 4 * vain));
+  if (what === 'kept') cloth.cell(pens, 'draft', [from, y - 10, wide[0]], {...cell, name: draft});
+  cloth.cell(pens, 'target', [from, y + 5, wide[1]], {...cell, name: target}, {stroke: '#000', 'stroke-width': 2});
+  const fate = drafted ? `${chances}: ${what}` : what === 'own' ? 'nothing is drafted here: the bonus' : 'cut by the end: not counted';
+  const behind = vain ? `; ${vain} ${slim ? '' : vain > 1 ? 'drafts behind it ' : 'draft behind it '}in vain` : '';
+  const agree = what === 'kept' && !slim ? `; Σ min(p, q) = ${share.toFixed(2)}` : '';
+  write('open-fate', drafted ? from + wide[0] + 8 + (vain ? 4 * vain + 2 : 0) : from, y, fate);
+  write('open-where', from + wide[1] + 8, y + 15, where + behind + agree, {fill: INK.line});
+}
+
+const cut = word => cloth.bare(word).length > 9 ? `${cloth.bare(word).slice(0, 8)}…` : cloth.bare(word);
 
 // Return how wide the columns must be for whole words: a place is one column in all texts.
 const wanted = (texts, longest, least) => Array.from({length: longest},
@@ -104,11 +159,11 @@ function woven(text, {rounds: all, gamma}, row, shown) {
       state[i] = [i < start + kept ? 'kept' : kept < gamma ? 'refused' : 'own', number + 1, i - start + 1];
   });
   const cells = text.tokens.map((name, column) => ({name, what: state[column][0], share: text.overlap[column],
-    note: told(text, row, column, ...state[column], gamma)}));
+    vain: state[column][0] === 'refused' ? gamma - state[column][2] : 0, note: told(text, row, column, ...state[column], gamma)}));
   const tokens = whole.reduce((sum, [, kept]) => sum + kept + 1, 0), mean = whole.length ? tokens / whole.length : 0;
   const note = `Text ${row + 1}: ${tokens} tokens in ${whole.length} whole rounds, ${mean.toFixed(2)} a round.`;
   const rounds = whole.map(([start, kept]) => [start, kept + 1, Math.max(0, gamma - kept - 1)]);
-  return {cells: cells.slice(0, shown), mean, note, vain: cloth.waste(rounds), rounds: rounds.filter(each => each[0] < shown)};
+  return {cells: cells.slice(0, shown), mean, note, few: whole.length > 0 && whole.length < 3, vain: cloth.waste(rounds), rounds: rounds.filter(each => each[0] < shown)};
 }
 
 function told(text, row, column, what, number, place, gamma) {
@@ -125,10 +180,9 @@ function told(text, row, column, what, number, place, gamma) {
 
 // One bar of time for plain decoding, one for speculation: its end lies left of ×1 if it is faster.
 function time_bars(add, write, time, prices, x, y, width) {
-  const room = width - 76, scale = room / 1.5 / time.plain, from = x + 76;
+  const room = width - 76, scale = room / 1.8 / time.plain, from = x + 76;
   const total = time.reading + time.drafting, faster = time.plain / total;
-  const unit = prices ? 'time, in plain tokens' : 'calls of the target';
-  write('time', x, y, unit, {'font-weight': 600});
+  write('time', x, y, prices ? 'time per token (plain: 1)' : 'calls per token (plain: 1)', {'font-weight': 600});
   const bar = (key, at, begin, value, fill, note, gap = begin ? 2 : 0) => add(key, 'rect',  // grey and purple don't touch
     {x: from + begin * scale + gap, y: y + 12 + 24 * at, width: Math.max(0, value * scale - gap), height: 11, fill, note});
   bar('t-plain', 0, 0, time.plain, INK.read, `Plain decoding: ${time.plain} tokens, one call each.`);
@@ -137,8 +191,8 @@ function time_bars(add, write, time, prices, x, y, width) {
   write('t-a', x, y + 22, 'plain');
   write('t-b', x, y + 46, 'speculative');
   add('t-one', 'path', {d: `M${from + time.plain * scale} ${y + 6}v52`, stroke: INK.line});
-  write('t-one-text', from + time.plain * scale + 4, y + 22, '×1', {'font-size': 11});
-  write('t-speed', from + Math.max(total, time.plain) * scale + 4, y + 46, `×${faster.toFixed(2)}`, {'font-weight': 600});
+  write('t-one-text', from + time.plain * scale + 4, y + 22, '1', {'font-size': 11});
+  write('t-speed', from + Math.max(total, time.plain) * scale + 4, y + 46, `speed ×${faster.toFixed(2)}`, {'font-weight': 600});
   const parts = prices ? [['t-k1', INK.read, 'target reads'], ['t-k2', INK.draft, 'draft writes']]
     : [['t-k1', INK.read, 'one call a round']];
   const key = Math.min(from, x + width - 180);

@@ -59,22 +59,30 @@ function spots(widths, across, lines) {
   return found;
 }
 
-const WHITE = 0.92;  // so strong is the blue on which white letters, and no longer black ones, have 4.5 : 1 of contrast
+// Return how strong the blue of a kept token is, of which models agree so much. Between 0.69 and 0.92 neither black letters
+// nor white ones have 4.5 : 1 of contrast both on paper and on a dark page, which turns them: no token has these.
+const strength = share => share < 0.9 ? 0.2 + 0.5 * share : 0.2 + 0.8 * share;
+
+// Draw a token in a box from this corner; where it is too narrow for its word, the word is cut.
+function cell([add, write], key, [x, y, wide], {what, share, name}, more = {}) {
+  const blue = what === 'kept' ? strength(share) : 1;
+  add(`t${key}`, 'rect', {x: x + 1, y, width: wide - 2, height: 12, rx: 2, fill: INK[what],
+    'fill-opacity': blue, stroke: what === 'kept' ? 'none' : INK.faint, 'stroke-width': 0.8, ...dashes(what), ...more});
+  const letters = bare(name), most = Math.floor((wide - 2) / LETTER);
+  const shown = letters.length <= most ? letters : `${letters.slice(0, most - 1)}…`;
+  const fill = what === 'kept' ? (blue > 0.9 ? '#FFFFFF' : '#000000') : what === 'none' ? '#595959' : '#111111';
+  if (most > 1 || shown === letters) write(`w${key}`, x + wide / 2, y + 10, shown,
+    {'text-anchor': 'middle', 'font-family': MONO, fill, 'pointer-events': 'none'});
+}
 
 // Draw a text. cells: [{what, share, name, note}], rounds: [[start, tokens, drafts in vain]], mean: tokens a
-// round, drawn as a dot beside it with its note; at: the cells' spots; lines: of a text; place: of a number beside them.
-function row([add, write], number, {cells, rounds, mean, note}, {at, high, left, y: top, lines, place, right}) {
-  cells.forEach(({what, share, name, note}, column) => {
-    const [line, from, wide] = at[column], x = left + from, low = top + (line + 1) * high;
-    const strength = what === 'kept' ? 0.25 + 0.75 * share : 1;
-    add(`t${number}.${column}`, 'rect', {x: x + 1, y: low - 18, width: wide - 2, height: 12, rx: 2, fill: INK[what],
-      'fill-opacity': strength, stroke: what === 'kept' ? 'none' : INK.faint, 'stroke-width': 0.8, ...dashes(what),
-      cell: [number, column], class: 'lablib-cell', note});
-    const letters = bare(name), most = Math.floor((wide - 2) / LETTER);
-    const shown = letters.length <= most ? letters : `${letters.slice(0, most - 1)}…`;
-    const fill = what === 'kept' ? (strength > WHITE ? '#FFFFFF' : '#000000') : what === 'none' ? '#595959' : '#111111';
-    if (most > 1 || shown === letters) write(`w${number}.${column}`, x + wide / 2, low - 8, shown,
-      {'text-anchor': 'middle', 'font-family': MONO, fill, 'pointer-events': 'none'});
+// round, drawn as a dot beside it with its note, hollow where it is of few rounds; at: the cells' spots; lines: of a text;
+// place: of a number beside them.
+function row([add, write], number, {cells, rounds, mean, note, few}, {at, high, left, y: top, lines, place}) {
+  cells.forEach((each, column) => {
+    const [line, from, wide] = at[column];
+    cell([add, write], `${number}.${column}`, [left + from, top + (line + 1) * high - 18, wide], each,
+      {cell: [number, column], class: 'lablib-cell', note: each.note});
   });
   rounds.forEach(([start, tokens, vain], i) => {
     const own = at.slice(start, start + tokens), [last, x, wide] = own.at(-1);
@@ -87,8 +95,8 @@ function row([add, write], number, {cells, rounds, mean, note}, {at, high, left,
   });
   const middle = top + (lines * high) / 2 - 2;
   add(`Y${number}`, 'path', {d: `M${place(1)} ${middle}H${place(mean || 1)}`, stroke: INK.yield, 'stroke-width': 2});
-  add(`y${number}`, 'circle', {cx: place(mean || 1), cy: middle, r: mean ? 4.5 : 0, fill: INK.yield, note});
-  write(`m${number}`, right, middle + 4, mean ? mean.toFixed(1) : '–', {'text-anchor': 'end'});
+  add(`y${number}`, 'circle', {cx: place(mean || 1), cy: middle, r: mean ? 4 : 0, fill: few ? '#FFFFFF' : INK.yield, stroke: INK.yield, note});
+  write(`m${number}`, place(1) - 5, middle + 4, mean ? mean.toFixed(1) : '–', {'text-anchor': 'end'});
 }
 
 // Return how many drafts these rounds made in vain, those for whose tick there is no room, too.
@@ -102,18 +110,25 @@ function ticks(count, x, y, room) {
 }
 
 // Draw what stands behind the dots of all rows: one token a round, which is plain decoding, and the mean of all.
-// more: for how many tokens of the longest text there was no room; vain: ticks; what: the dots' name.
-function lines([add, write], {left, place, most, top, bottom, mean, right, end, more, vain, what = 'tokens a round'}) {
-  for (const value of [1, (most + 2) / 2, most + 1]) {
-    add(`one${value}`, 'path', {d: `M${place(value)} ${top}V${bottom}`, stroke: value === 1 ? INK.faint : INK.grid});
-    write(`one${value}t`, place(value), bottom + 12, String(value), {'text-anchor': 'middle', fill: INK.faint});
+// gamma: of rounds that bring one more at most, if all have the same; more: for how many tokens of the longest text there
+// was no room; vain: ticks, and where their key stands; said: lines of words about the dots, and how far down each stands.
+function lines([add, write], {left, place, most, gamma, top, bottom, mean, right, end, more, vain, key = [left, bottom + 12], what,
+  said = [[25, `${what} (1: plain, dashed: mean)`]]}) {
+  const best = gamma + 1;
+  for (const value of [1, gamma ? best : (most + 2) / 2, most + 1]) {
+    const own = value === best, words = own ? `γ + 1 = ${value}` : String(value);
+    add(`one${own ? 'γ' : value}`, 'path', {d: `M${place(value)} ${top}V${bottom}`, stroke: own ? INK.line : value === 1 ? INK.faint : INK.grid});
+    if (own || value !== best) write(`one${own ? 'γ' : value}t`, own ? place(1 + (value - 1) * 0.9) : place(value), bottom + 12, words,
+      {'text-anchor': 'middle', fill: own ? INK.line : INK.faint});
   }
   add('mean', 'path', {d: `M${place(mean)} ${top}V${bottom}`, stroke: INK.line, 'stroke-dasharray': '3 3'});
-  add('l-waste', 'path', ticks(1, left, bottom + 11, 4));
-  write('L-waste', left + 8, bottom + 12, `${end - left > 300 ? 'a draft in vain, ' : ''}unjudged here: ${vain}`);
+  if (vain) {
+    add('l-waste', 'path', ticks(1, key[0], key[1] - 1, 4));
+    write('L-waste', key[0] + 8, key[1], `${end - left > 300 ? 'a draft in vain, ' : ''}unjudged here: ${vain}`);
+  }
   const hidden = end - left > 400 ? `no room for the last tokens of some texts, up to ${more}` : `up to ${more} hidden`;
   if (more > 0) write('more', end, bottom + 12, hidden, {'text-anchor': 'end'});
-  write('side', right, bottom + 25, `${what} (1: plain, dashed: mean)`, {'text-anchor': 'end', fill: INK.faint});
+  said.forEach(([down, words], i) => write(`side${i || ''}`, right, bottom + down, words, {'text-anchor': 'end', fill: INK.faint}));
 }
 
 // Return the lines of a text, of so many letters at most.
@@ -149,7 +164,7 @@ function beside(wanted, left, right) {
   return places;
 }
 
-// Return where a number of tokens a round stands, from 1 to most + 1; numbers have room at the right.
-const placing = (side, right, most) => tokens => side + (right - 34 - side) * (tokens - 1) / most;
+// Return where a number of tokens a round stands, from 1 to most + 1; before its line it has room in digits.
+const placing = (side, right, most) => tokens => side + 16 + (right - 22 - side) * (tokens - 1) / most;
 
-const cloth = {INK, MONO, HALO, pens, legend, pointer, row, lines, placing, wrapped, words, beside, least, fit, spots, waste};
+const cloth = {INK, MONO, HALO, pens, legend, pointer, row, lines, placing, wrapped, words, beside, least, fit, spots, waste, cell, ticks, bare};

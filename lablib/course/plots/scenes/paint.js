@@ -1,9 +1,9 @@
 // Paints shapes: what is new appears, what stays moves there, what is gone goes.
 //
-// A scene is a function (constants, data, room, chosen) -> {width, height, shapes, told}; it is no wider than
+// A scene is a function (constants, data, room, chosen) -> {width, height, shapes, told, tells}; it is no wider than
 // the room (from 250 pixels on), and letters stay as large as they are. It knows no page, so that it can be
 // tried anywhere. The chosen cell is null before anybody has chosen one; `told`, where there is one, is the cell
-// of which the picture tells until then, or now. A shape is {key, tag, ...attributes}; beside these it may have
+// of which the picture tells until then, or now; if it `tells` in words, what is said below is only for who hears it. A shape is {key, tag, ...attributes}; beside these it may have
 //   text   what a <text> says,
 //   note   what is said of it when it is pointed at or walked to,
 //   cell   [row, column]: the arrow keys walk from cell to cell.
@@ -23,19 +23,20 @@ function painter(root, scene, constants, caption) {
   told.setAttribute('aria-live', 'polite');
   svg.setAttribute('role', 'img');
   const elements = new Map();
-  let shapes = [], chosen = null, framed = null, paper = 0, room = 0;
+  let shapes = [], chosen = null, framed = null, tells = false, paper = 0, room = 0;
 
-  const say = shape => {
+  const say = (shape, heard = false) => {
     const how = window.matchMedia('(hover: none)').matches ? 'Touch it' : 'Point at it, or use the arrow keys';
     const hint = shapes.some(each => each.note) ? `${how}: it says numbers.` : '';
     told.textContent = shape ? shape.note : hint;
+    told.classList.toggle('lablib-heard', heard);
   };
 
   const mark = () => {
     const shape = framed && shapes.find(each => each.cell && each.cell.join() === framed.join());
     for (const [key, element] of elements)
       element.classList.toggle('lablib-chosen', Boolean(shape) && key === shape.key);
-    say(chosen && shape);
+    say(chosen && shape, Boolean(chosen && shape && tells));
   };
 
   const choose = cell => {
@@ -64,6 +65,7 @@ function painter(root, scene, constants, caption) {
     const drawn = scene(constants, data, paper || Math.floor(room) || 850, chosen);
     shapes = drawn.shapes;
     framed = drawn.told || chosen;
+    tells = drawn.tells;
     const size = {viewBox: `0 0 ${drawn.width} ${drawn.height}`, width: drawn.width, height: drawn.height};
     for (const [name, value] of Object.entries(size)) svg.setAttribute(name, value);
     svg.setAttribute('aria-label', words);

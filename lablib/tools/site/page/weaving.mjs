@@ -19,7 +19,7 @@ export const weaving = {
       throw new Error(`After it the target writes ${tokens.length} tokens: a whole round may need ${LONGEST + 1}.`);
     const said = await lab.read([...ids, ...tokens], ids.length - 1, ['target', 'draft']);
     const texts = [...before?.texts ?? [], this.compared(lab, tokens, said)].slice(-MOST_ROWS);
-    const dressed = {...constants, tasks: {[YOURS]: texts}, rows: texts.length,
+    const dressed = {...constants, tasks: {[YOURS]: texts}, rows: texts.length, grows: true,
       counted: {[YOURS]: texts.length}, hardest: {[YOURS]: hardestOf(texts)}};
     show({name: YOURS, texts, prices: constants.prices, constants: dressed});
     return 'Your next text is a row below. Reset brings the lesson’s picture back.';
