@@ -66,20 +66,21 @@ function carpet(constants, data, room, chosen) {
   [slim ? 'kept, all texts' : `kept, ${whole}`, '–: none judged'].forEach((words, i) =>
     write(`said${i}`, side + 16, shares - 20 + 12 * i, words, {fill: INK.faint, 'font-size': 11}));
 
-  const bottom = top + count * tall, rare = width < 350, some = `${texts.length} of ${counted} texts`;
-  const few = drawn.some(text => text.few), hollow = few ? ', hollow: few rounds' : '';
-  if (texts.length < counted) write('first', right, rare ? bottom + 57 : 15, rare || slim ? some : `first ${some}`,
-    {fill: INK.faint, 'font-size': 11, 'text-anchor': 'end'});
-  const said = !narrow ? [[28, `tokens a round (dashed: mean${hollow})`]]
-    : [[28, 'tokens a round'], [43, rare && few ? hollow.slice(2) : `dashed: mean${hollow}`]];
-  cloth.lines(pens, {left, place, most, gamma, top: top + 4, bottom, mean, right, end: side, more: 0, said,
-    key: narrow ? [left, bottom + 43] : [side - 222, bottom + 13], vain: drawn.reduce((sum, text) => sum + text.vain, 0)});
-  if (longest > shown) write('more', left, bottom + 57, `up to ${longest - shown} hidden`);
+  const bottom = top + count * tall, rare = room < 350, some = `${texts.length} of ${counted} texts`;
+  const hollow = drawn.some(text => text.few) ? ', hollow: few rounds' : '';
+  if (texts.length < counted) write('first', rare ? left : right, rare ? bottom + 12 : 15, rare ? some : `rows: ${slim ? '' : 'the first '}${some}`,
+    {fill: INK.faint, 'font-size': 11, 'text-anchor': rare ? 'start' : 'end'});
+  const said = rare ? [[27, 'tokens a round']] : narrow ? [[28, 'tokens a round'], [43, `dashed: mean${hollow}`]]
+    : [[28, `tokens a round (dashed: mean${hollow})`]];
+  const key = rare ? [left, bottom + 27] : narrow ? [left, bottom + 43] : [side - 222, bottom + 13];
+  cloth.lines(pens, {left, place, most, gamma, top: top + 4, bottom, mean, right, end: side, more: 0, said, key,
+    vain: drawn.reduce((sum, text) => sum + text.vain, 0)});
   drawn.forEach((text, row) => cloth.row(pens, row, text, {at, high, left, y: top + row * tall, lines, place}));
-  const open = picked(drawn, chosen);
-  opened(pens, all[open[0]], drawn[open[0]].cells[open[1]], open, gamma, [left, bottom + 13], slim);
+  const open = picked(drawn, chosen), [row, column] = open, low = bottom + (rare ? 44 : 13);
+  opened(pens, all[row], drawn[row].cells[column], open, gamma, [left, low], rare ? right : place(1) - 6);
+  if (longest > shown) write('more', left, low + 45, `up to ${longest - shown} hidden`);
 
-  const below = bottom + (rare ? 77 : narrow ? 63 : 48), third = width / 3, half = width / 2 - 8;
+  const below = bottom + (rare ? 79 : narrow ? 63 : 47) + (longest > shown) * 16, third = width / 3, half = width / 2 - 8;
   const [time, classes, yielded] = room < 520 ? [[left, below, width - 12], [left, below + 234, width - 12], [left, below + 98, width - 12]]
     : room < 640 ? [[left, below, half], [left, below + 98, half - 12], [left + half + 16, below, half - 12]]
     : [[left, below, third], [left + third * 1.04, below, third * 1.03], [left + third * 2.16, below, third * 0.82]];
@@ -111,7 +112,7 @@ function picked(drawn, chosen) {
 }
 
 // Draw what the draft said at a cell, struck where that was refused, with a tick for each draft behind it; below it the cell.
-function opened(pens, text, cell, [row, column], gamma, [x, y], slim) {
+function opened(pens, text, cell, [row, column], gamma, [x, y], end) {
   const [add, write] = pens, {what, vain, share} = cell, from = x + 44, where = `text ${row + 1}, token ${column + 1}`;
   const [draft, target] = [text.guess[column], text.tokens[column]].map(cut), wide = [draft, target].map(word => cloth.fit(word, 17));
   const drafted = what === 'kept' || what === 'refused', chances = `q = ${text.q[column].toFixed(2)}, p = ${text.p[column].toFixed(2)}`;
@@ -125,13 +126,16 @@ function opened(pens, text, cell, [row, column], gamma, [x, y], slim) {
   if (vain) add('open-vain', 'path', cloth.ticks(vain, from + wide[0] + 3, y - 2, 4 * vain));
   if (what === 'kept') cloth.cell(pens, 'draft', [from, y - 10, wide[0]], {...cell, name: draft});
   cloth.cell(pens, 'target', [from, y + 5, wide[1]], {...cell, name: target}, {stroke: '#000', 'stroke-width': 2});
-  const fate = drafted ? `${chances}: ${what}` : what === 'own' ? 'nothing is drafted here: the bonus' : 'cut by the end: not counted';
-  const behind = vain ? `; ${vain} ${slim ? '' : vain > 1 ? 'drafts behind it ' : 'draft behind it '}in vain` : '';
-  const agree = what === 'kept' && !slim ? `; Σ min(p, q) = ${share.toFixed(2)}` : '';
-  write('open-fate', drafted ? from + wide[0] + 8 + (vain ? 4 * vain + 2 : 0) : from, y, fate);
-  write('open-where', from + wide[1] + 8, y + 15, where + behind + agree, {fill: INK.line});
+  const behind = vain ? `; ${vain} ${vain > 1 ? 'drafts' : 'draft'} behind it in vain` : '';
+  const more = vain ? [behind, `; ${vain} in vain`] : what === 'kept' ? [`; Σ min(p, q) = ${share.toFixed(2)}`] : [];
+  const fate = drafted ? [`${chances}: ${what}`, chances]
+    : what === 'own' ? ['nothing is drafted here: the bonus', 'the bonus'] : ['cut by the end: not counted', 'not counted'];
+  const begin = from + (drafted ? 8 + Math.max(wide[0] + (vain ? 4 * vain + 2 : 0), wide[1]) : 0), second = drafted ? begin : from + wide[1] + 8;
+  write('open-fate', begin, y, fitting(fate, end - begin));
+  write('open-where', second, y + 15, fitting([...more.map(each => where + each), where], end - second));
 }
 
+const fitting = (texts, room) => texts.find(text => 6.1 * text.length < room) ?? texts.at(-1);
 const cut = word => cloth.bare(word).length > 9 ? `${cloth.bare(word).slice(0, 8)}…` : cloth.bare(word);
 
 // Return how wide the columns must be for whole words: a place is one column in all texts.

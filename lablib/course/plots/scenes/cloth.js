@@ -114,12 +114,14 @@ function ticks(count, x, y, room) {
 // was no room; vain: ticks, and where their key stands; said: lines of words about the dots, and how far down each stands.
 function lines([add, write], {left, place, most, gamma, top, bottom, mean, right, end, more, vain, key = [left, bottom + 12], what,
   said = [[25, `${what} (1: plain, dashed: mean)`]]}) {
-  const best = gamma + 1;
-  for (const value of [1, gamma ? best : (most + 2) / 2, most + 1]) {
-    const own = value === best, words = own ? `γ + 1 = ${value}` : String(value);
-    add(`one${own ? 'γ' : value}`, 'path', {d: `M${place(value)} ${top}V${bottom}`, stroke: own ? INK.line : value === 1 ? INK.faint : INK.grid});
-    if (own || value !== best) write(`one${own ? 'γ' : value}t`, own ? place(1 + (value - 1) * 0.9) : place(value), bottom + 12, words,
-      {'text-anchor': 'middle', fill: own ? INK.line : INK.faint});
+  for (const value of gamma ? [1, most + 1] : [1, (most + 2) / 2, most + 1]) {
+    add(`one${value}`, 'path', {d: `M${place(value)} ${top}V${bottom}`, stroke: value === 1 ? INK.faint : INK.grid});
+    if (value !== gamma + 1) write(`one${value}t`, place(value), bottom + 12, String(value), {'text-anchor': 'middle', fill: INK.faint});
+  }
+  if (gamma) {
+    const limit = gamma === most ? place(most + 1) - 14 : place(most + 1) - 25;  // its words lie on no number
+    add('best', 'path', {d: `M${place(gamma + 1)} ${top}V${bottom}`, stroke: INK.faint});
+    write('best-t', Math.max(place(1) + 25, Math.min(place(gamma + 1), limit)), bottom + 12, 'γ + 1', {'text-anchor': 'middle'});
   }
   add('mean', 'path', {d: `M${place(mean)} ${top}V${bottom}`, stroke: INK.line, 'stroke-dasharray': '3 3'});
   if (vain) {
