@@ -174,7 +174,7 @@ def test_nothing_jumps_and_nothing_is_too_small_to_read(page, shown, width):
                 sizes.add((box["width"], box["height"]))
                 assert outside(page) == []
         heads = page.locator("svg text").filter(
-            has_text=re.compile("^(time|share kept), |round, by γ$")
+            has_text=re.compile("^time per token|^share kept, |round, by γ$")
         )
         tops = {round(head.bounding_box()["y"]) for head in heads.all()}
     assert len(tops) == (1 if width > 290 else 3)  # side by side in the site's column, too
@@ -198,7 +198,7 @@ def test_a_token_is_told_where_one_points_and_where_one_walks(page, carpet, show
     assert told.inner_text().startswith("Point at it")
     stage = page.locator(".lablib-scene")
     stage.focus()
-    for key in ("ArrowRight", "ArrowRight", "ArrowDown", "ArrowLeft"):
+    for key in (*["ArrowLeft"] * 33, "ArrowRight", "ArrowDown", "ArrowLeft"):
         stage.press(key)
     assert told.inner_text().startswith("Text 2, token 1, ")
     assert page.locator(".lablib-chosen").count() == 1
@@ -211,7 +211,7 @@ def test_a_token_is_told_where_one_points_and_where_one_walks(page, carpet, show
         stage.press("ArrowUp")
     assert told.inner_text().startswith("Text 1, ")
     stage.press("Escape")
-    assert page.locator(".lablib-chosen").count() == 0
+    assert told.inner_text().startswith("Point at it")
     page.locator(".lablib-cell").first.click()
     assert told.inner_text().startswith("Text 1, token 1, ")
 
@@ -219,8 +219,7 @@ def test_a_token_is_told_where_one_points_and_where_one_walks(page, carpet, show
 def test_a_bar_says_its_value(page, carpet, shown):
     data = shown(draft_tokens=3, task="sums")
     told = page.locator(".lablib-told")
-    dots = page.locator("svg circle[fill='#009E73']")
-    dots.nth(carpet.ROWS).dispatch_event("pointerenter")
+    page.locator("svg circle[r='3.5']").first.dispatch_event("pointerenter")
     assert told.inner_text().startswith(f"γ = 1: {data['tokens'][0]:.2f} tokens a round")
     time = data["time"]
     faster = time["plain"] / (time["reading"] + time["drafting"])
@@ -475,6 +474,7 @@ def test_the_resting_coin_lies_in_the_middle_of_what_was_refused(page, board):
     assert "refused" in page.locator("svg text").all_text_contents()
 
 
+WORDS = ".lablib-cell + text[font-family*=mono]"
 LETTERS = """() => {
   const words = [...document.querySelectorAll('svg text')].map(e => e.getBoundingClientRect());
   return [...document.querySelectorAll('.lablib-cell')].map(e => e.getBoundingClientRect())
@@ -516,7 +516,7 @@ def test_a_word_that_is_cut_says_so(page, board, carpet, width):
             data = show(task=task)
             _, lettered = zip(*page.evaluate(LETTERS), strict=True)
             assert all(lettered)
-            cells = page.locator("svg text[font-family*=mono]").all_text_contents()
+            cells = page.locator(WORDS).all_text_contents()
         names = {word for text in carpet.texts["edits"] for word in text.tokens}
         if explorer is board:
             words = explorer.constants["words"]
@@ -527,6 +527,9 @@ def test_a_word_that_is_cut_says_so(page, board, carpet, width):
             start = cell.removesuffix("…")
             assert cell in names or explorer is carpet  # whose columns stand below each other
             assert cell in names or (start != cell and any(n.startswith(start) for n in names))
+
+
+TICKS = "svg path[stroke='#D55E00']:not([pointer-events])"  # the open token's are there once more
 
 
 def test_each_draft_in_vain_is_a_tick_above_the_refused_one(page, board, carpet):
@@ -541,12 +544,13 @@ def test_each_draft_in_vain_is_a_tick_above_the_refused_one(page, board, carpet)
                 whole = [each for rounds in data["rounds"] for each in rounds if each[2]]
                 drafted = [(gamma, kept) for _, kept, _ in whole]
             vain = [some - kept - 1 for some, kept in drafted if some > kept + 1]
-            marks = page.locator("svg path[stroke='#D55E00']:not([stroke-dasharray])")
+            marks = page.locator(TICKS)
             counts = [
                 d.count("M") for d in marks.evaluate_all("all => all.map(e => e.getAttribute('d'))")
             ]
-            assert sorted(counts) == sorted([1, *vain])  # one is the key's
-            assert f"unjudged here: {sum(vain)}" in page.locator("svg").text_content()
+            assert sorted(counts) == sorted([*[1] * bool(vain), *vain])  # one is the key's
+            said = re.findall(r"unjudged here: ([0-9]+)", page.locator("svg").text_content())
+            assert said == [str(sum(vain))] * bool(vain)
         refused = page.locator(".lablib-cell[fill='#E69F00']").evaluate_all(boxes)
         ends = page.locator("svg path[d*='v-2']").evaluate_all(boxes)
         assert min(len(vain), len(ends)) > 5
@@ -713,7 +717,7 @@ def test_where_words_need_more_lines_a_carpet_has_fewer_texts(page):
             assert f"{sums} of 15 texts" in page.locator("svg").text_content()
             show(task="stories")
             assert page.locator("svg").bounding_box()["height"] == high
-            cells = page.locator("svg text[font-family*=mono]").all_text_contents()
+            cells = page.locator(WORDS).all_text_contents()
             assert cells == [*words] * texts
             assert f"{texts} of 15 texts" in page.locator("svg").text_content()
             assert outside(page) == []
@@ -725,7 +729,7 @@ def test_a_single_text_has_its_room(page, width):
     words = ("somewhere", "it", "letter") * 8
     text = GreedyText("stories", *3 * (words,), *((0.5,) * 24,) * 3, (True,) * 24)
     explorer = Acceptance([text])
-    explorer.constants["rows"] = 1
+    explorer.constants |= {"rows": 1, "grows": True}
     show = opened(page, explorer, moves=False)
     with narrowed(page, width):
         show()
@@ -748,12 +752,107 @@ def test_drafts_in_vain_are_those_of_the_rows_that_are_drawn(page):
             rounds = [each for some in data["rounds"][:rows] for each in some if each[2]]
             vain = sum(max(0, 3 - kept) for _, kept, _ in rounds)
             assert f"unjudged here: {vain}" in said
-            ticks = page.locator("svg path[stroke='#D55E00']").evaluate_all(
+            ticks = page.locator(TICKS).evaluate_all(
                 "all => all.map(e => e.getAttribute('d').split('M').length - 1)"
             )
             assert sum(ticks) == vain + 1  # one is the key's
             found.add(rows)
     assert len(found) > 2
+
+
+# Where a draft is refused in whatever round it is, and one whose whole rounds refuse nothing.
+REFUSED, AGREED = (True, False, True) * 11, (True,) * 33
+
+
+def drafted(task, agree, classes=("x",) * 33):
+    said = tuple("a" if right else "b" for right in agree)
+    return GreedyText(task, ("a",) * 33, classes, said, (0.25,) * 33, *((0.75,) * 33,) * 2, agree)
+
+
+@pytest.mark.parametrize("width", [1000, 576, 382, 306])
+def test_a_refused_token_is_open_before_one_is_chosen(page, width):
+    """Below the rows stands what the draft said; nothing lies on it, and it takes the same room."""
+    texts = [drafted("sums", AGREED), drafted("sums", REFUSED), *[drafted("stories", AGREED)] * 2]
+    show = opened(page, Acceptance(texts, COSTS), moves=False)
+    stage, told = page.locator(".lablib-scene"), page.locator(".lablib-told")
+    sizes, framed = set(), page.locator(".lablib-chosen")
+    with narrowed(page, width):
+        for task, gamma in itertools.product(("sums", "stories"), (1, 4, 8)):
+            show(task=task, draft_tokens=gamma)
+            drawn = page.locator("svg").text_content()
+            sizes.add(page.locator("svg").bounding_box()["height"])
+            assert page.evaluate(CROWDED) == []
+            assert outside(page) == []
+            assert told.inner_text().startswith("Point at it")
+            fate = "refused" if task == "sums" else "kept"
+            assert f"q = 0.75, p = 0.25: {fate}" in drawn
+            assert framed.get_attribute("fill") == {"refused": "#E69F00", "kept": "#0072B2"}[fate]
+            assert ("refused, corrected" in drawn) == (task == "sums")
+        show(task="sums", draft_tokens=4)
+        page.locator(".lablib-cell").nth(4).click()
+        drawn = page.locator("svg").text_content()
+        assert "the bonus" in drawn
+        assert "text 1, token 5" in drawn
+        page.mouse.move(0, 0)
+        assert told.inner_text().startswith("Text 1, token 5")  # to be heard, not to be read twice
+        assert told.evaluate("e => getComputedStyle(e).clipPath") == "inset(50%)"
+        page.locator("svg circle[r='3.5']").first.dispatch_event("pointerenter")
+        assert told.evaluate("e => getComputedStyle(e).clipPath") == "none"
+        page.locator(".lablib-cell").last.click()
+        assert "not counted" in page.locator("svg").text_content()
+        stage.press("Escape")
+        assert framed.get_attribute("fill") == "#E69F00"
+        sizes.add(page.locator("svg").bounding_box()["height"])
+    assert len(sizes) == 1
+    assert page.complaints == []
+
+
+def test_lines_of_letters_are_so_long_that_classes_stand_below_their_own(page):
+    """On a phone, where a text has two lines."""
+    for period in (5, 6):
+        kinds = tuple("hard" if i % period == 0 else "easy" for i in range(33))
+        show = opened(page, Acceptance([drafted("sums", REFUSED, kinds)] * 12), moves=False)
+        with narrowed(page, 382):
+            show()
+            lefts = page.evaluate(LEFTS)
+            assert (lefts[1:].index(lefts[0]) + 1) % period == 0
+
+
+LEFTS = "[...document.querySelectorAll('.lablib-cell')].map(e => +e.getAttribute('x'))"
+
+
+def test_twelve_texts_of_python_do_not_let_a_carpet_grow(page):
+    """Only a page that asked a reader says that each text has a row, whatever lines it needs."""
+    words = ("somewhere", "letter") * 16
+    text = GreedyText("stories", *3 * (words,), *((0.5,) * 32,) * 3, (True,) * 32)
+    explorer, heights, rows = Acceptance([text] * 12), {}, {}
+    for grows in (False, True):
+        explorer.constants |= {"grows": True} if grows else {}
+        show = opened(page, explorer, moves=False)
+        with narrowed(page, 390):
+            show()
+            heights[grows] = page.locator("svg").bounding_box()["height"]
+            rows[grows] = page.locator(".lablib-cell").count() / 32
+            assert outside(page) == []
+    assert rows[False] < rows[True] == 12
+    explorer = Acceptance([text] * 13)
+    show = opened(page, explorer, moves=False)
+    with narrowed(page, 390):
+        show()
+        assert page.locator("svg").bounding_box()["height"] == heights[False] < heights[True]
+
+
+def test_a_mean_of_few_rounds_is_hollow(page):
+    text = drafted("sums", AGREED)
+    show = opened(page, Acceptance([text] * 3), moves=False)
+    for gamma, fill, said in ((4, "#009E73", False), (8, "#009E73", False), (15, "#FFFFFF", True)):
+        if gamma > 8:
+            short = GreedyText("sums", *(each[:17] for each in list(vars(text).values())[1:]))
+            show, gamma = opened(page, Acceptance([short] * 3), moves=False), 8
+        show(draft_tokens=gamma)
+        dots = page.locator("svg circle[r='4']")
+        assert set(dots.evaluate_all(FILLS)) == {fill}
+        assert ("few rounds" in page.locator("svg").text_content()) == said
 
 
 def test_places_of_the_hardest_class_are_marked_whatever_is_drafted(page):
@@ -796,10 +895,25 @@ def test_letters_on_the_blue_of_kept_tokens_can_be_read(page):
     )
     assert {fill for _, fill in cells} == {"#FFFFFF", "#000000"}
     for strength, fill in cells:
-        ground = light(255 * (1 - strength) + strength * np.array((0x00, 0x72, 0xB2)))
-        letters = light(np.array([int(fill[i : i + 2], 16) for i in (1, 3, 5)]))
-        dark, bright = sorted((ground, letters))
-        assert (bright + 0.05) / (dark + 0.05) >= 4.5
+        ground = 255 * (1 - strength) + strength * np.array((0x00, 0x72, 0xB2))
+        letters = np.array([int(fill[i : i + 2], 16) for i in (1, 3, 5)])
+        assert contrast(ground, letters) >= 4.5
+        assert contrast(turned(ground), turned(letters)) >= 4.5
+
+
+def contrast(*colours):
+    """Return how many times as light as the other one of two colours is, as WCAG defines it."""
+    dark, bright = sorted(map(light, colours))
+    return (bright + 0.05) / (dark + 0.05)
+
+
+# What hue-rotate(180deg) does to red, green and blue (Filter Effects 1).
+HUES = [[-0.574, 1.43, 0.144], [0.426, 0.43, 0.144], [0.426, 1.43, -0.856]]
+
+
+def turned(colour):
+    """Return a colour on a dark page: inverted, and its hue turned back."""
+    return np.clip(HUES @ (255 - np.asarray(colour)), 0, 255)
 
 
 def light(colour):

@@ -270,6 +270,7 @@ def test_a_readers_texts_are_woven_as_in_python(models):
     ]
     wanted = Acceptance(texts, PRICES)
     assert constants["rows"] == 3
+    assert constants["grows"]  # all have a row, whatever lines they need
     for name in ("counted", "hardest"):
         right = json.loads(json.dumps(wanted.constants[name]))
         assert constants[name] == right

@@ -24,7 +24,7 @@ function carpet(constants, data, room, chosen) {
   // where words need more lines, fewer texts have as much room: a picture is as high for every task
   const high = lines > 1 ? 22 : 23, free = (slim ? 30 + 51 * rows : (room < 640 ? 29 : 23) * rows) - 30 * (lines - 1);
   const own = lines > 1 ? lines * high + 4 : high;  // of a text
-  const count = grows ? rows : Math.min(rows, Math.floor(free / own));
+  const count = grows ? rows : Math.max(1, Math.min(rows, Math.floor(free / own)));
   const tall = Math.max(own, free / count);
   const at = folded(all, widths(needed, least, across, lines), least, across, lines), shown = at.length;
   const side = left + across, place = cloth.placing(side + 18, right, most);
@@ -62,8 +62,8 @@ function carpet(constants, data, room, chosen) {
     if (hard) add(`h${column}`, 'path', {d: cloth.pointer(middle, low + 1.5), fill: INK.line});
     add(`C${column}`, 'rect', {x: left + from + 1, y: low - 24, width: wide - 2, height: 24, fill: 'transparent', note});
   });
-  const whole = counted === 1 ? 'one text' : `all ${counted} texts`;
-  [slim ? 'kept, all texts' : `kept, ${whole}`, '–: none judged'].forEach((words, i) =>
+  const whole = counted === 1 ? 'one text' : slim ? 'all texts' : `all ${counted} texts`;
+  [`kept, ${whole}`, '–: none judged'].forEach((words, i) =>
     write(`said${i}`, side + 16, shares - 20 + 12 * i, words, {fill: INK.faint, 'font-size': 11}));
 
   const bottom = top + count * tall, rare = room < 350, some = `${texts.length} of ${counted} texts`;
@@ -77,7 +77,7 @@ function carpet(constants, data, room, chosen) {
     vain: drawn.reduce((sum, text) => sum + text.vain, 0)});
   drawn.forEach((text, row) => cloth.row(pens, row, text, {at, high, left, y: top + row * tall, lines, place}));
   const open = picked(drawn, chosen), [row, column] = open, low = bottom + (rare ? 44 : 13);
-  opened(pens, all[row], drawn[row].cells[column], open, gamma, [left, low], rare ? right : place(1) - 6);
+  opened(pens, all[row], drawn[row].cells[column], open, gamma, [left, low], rare ? right : place(1) - 8);
   if (longest > shown) write('more', left, low + 45, `up to ${longest - shown} hidden`);
 
   const below = bottom + (rare ? 79 : narrow ? 63 : 47) + (longest > shown) * 16, third = width / 3, half = width / 2 - 8;
@@ -123,7 +123,7 @@ function opened(pens, text, cell, [row, column], gamma, [x, y], end) {
     add('open-cut', 'path', {d: `M${from + 1} ${y + 1.5}L${from + wide[0] - 1} ${y - 9.5}`, stroke: cloth.INK.refused, 'stroke-width': 1.6});
     write('open-said', from + wide[0] / 2, y, draft, {'text-anchor': 'middle', 'font-family': cloth.MONO});
   }
-  if (vain) add('open-vain', 'path', cloth.ticks(vain, from + wide[0] + 3, y - 2, 4 * vain));
+  if (vain) add('open-vain', 'path', {...cloth.ticks(vain, from + wide[0] + 3, y - 2, 4 * vain), 'pointer-events': 'none'});
   if (what === 'kept') cloth.cell(pens, 'draft', [from, y - 10, wide[0]], {...cell, name: draft});
   cloth.cell(pens, 'target', [from, y + 5, wide[1]], {...cell, name: target}, {stroke: '#000', 'stroke-width': 2});
   const behind = vain ? `; ${vain} ${vain > 1 ? 'drafts' : 'draft'} behind it in vain` : '';
@@ -196,7 +196,8 @@ function time_bars(add, write, time, prices, x, y, width) {
   write('t-b', x, y + 46, 'speculative');
   add('t-one', 'path', {d: `M${from + time.plain * scale} ${y + 6}v52`, stroke: INK.line});
   write('t-one-text', from + time.plain * scale + 4, y + 22, '1', {'font-size': 11});
-  write('t-speed', from + Math.max(total, time.plain) * scale + 4, y + 46, `speed ×${faster.toFixed(2)}`, {'font-weight': 600});
+  const end = from + Math.max(total, time.plain) * scale + 4, speed = `×${faster.toFixed(2)}`;
+  write('t-speed', end, y + 46, fitting([`speed ${speed}`, speed], (x + width - end) / 1.25), {'font-weight': 600});
   const parts = prices ? [['t-k1', INK.read, 'target reads'], ['t-k2', INK.draft, 'draft writes']]
     : [['t-k1', INK.read, 'one call a round']];
   const key = Math.min(from, x + width - 180);

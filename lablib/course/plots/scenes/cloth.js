@@ -60,8 +60,8 @@ function spots(widths, across, lines) {
 }
 
 // Return how strong the blue of a kept token is, of which models agree so much. Between 0.69 and 0.92 neither black letters
-// nor white ones have 4.5 : 1 of contrast both on paper and on a dark page, which turns them: no token has these.
-const strength = share => share < 0.9 ? 0.2 + 0.5 * share : 0.2 + 0.8 * share;
+// nor white ones have 4.5 : 1 of contrast on paper and on a dark page, which turns them: no token is so blue.
+const strength = share => share < 0.9 ? 0.2 + 0.5 * share : 0.3 + 0.7 * share;
 
 // Draw a token in a box from this corner; where it is too narrow for its word, the word is cut.
 function cell([add, write], key, [x, y, wide], {what, share, name}, more = {}) {
@@ -96,7 +96,7 @@ function row([add, write], number, {cells, rounds, mean, note, few}, {at, high, 
   const middle = top + (lines * high) / 2 - 2;
   add(`Y${number}`, 'path', {d: `M${place(1)} ${middle}H${place(mean || 1)}`, stroke: INK.yield, 'stroke-width': 2});
   add(`y${number}`, 'circle', {cx: place(mean || 1), cy: middle, r: mean ? 4 : 0, fill: few ? '#FFFFFF' : INK.yield, stroke: INK.yield, note});
-  write(`m${number}`, place(1) - 5, middle + 4, mean ? mean.toFixed(1) : '–', {'text-anchor': 'end'});
+  write(`m${number}`, place(1) - 4, middle + 4, mean ? mean.toFixed(1) : '–', {'text-anchor': 'end'});
 }
 
 // Return how many drafts these rounds made in vain, those for whose tick there is no room, too.
@@ -167,6 +167,6 @@ function beside(wanted, left, right) {
 }
 
 // Return where a number of tokens a round stands, from 1 to most + 1; before its line it has room in digits.
-const placing = (side, right, most) => tokens => side + 16 + (right - 22 - side) * (tokens - 1) / most;
+const placing = (side, right, most) => tokens => side + 21 + (right - 27 - side) * (tokens - 1) / most;
 
 const cloth = {INK, MONO, HALO, pens, legend, pointer, row, lines, placing, wrapped, words, beside, least, fit, spots, waste, cell, ticks, bare};
