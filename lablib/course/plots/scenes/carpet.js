@@ -10,8 +10,8 @@
 //   too few texts), time: {plain, reading, drafting}}
 
 const INK = {...cloth.INK, draft: '#CC79A7', read: '#444444'};  // of time: what reads and what writes has no cell's colour
-const LOOKS = [['kept', 'kept (stronger: p and q agree)'], ['refused', 'refused, corrected'], ['own', 'bonus'],
-  ['uncounted', 'cut by the end'], ['round', 'a round: one call']];
+const LOOKS = [['kept', 'kept (stronger: p and q agree)'], ['own', 'bonus'], ['uncounted', 'cut by the end'],
+  ['round', 'a round: one call'], ['refused', 'refused, corrected']];  // what is not everywhere comes last
 const LONG = {uncounted: 'cut by the end, not counted'};
 
 function carpet(constants, data, room, chosen) {
@@ -184,7 +184,7 @@ function told(text, row, column, what, number, place, gamma) {
 
 // One bar of time for plain decoding, one for speculation: its end lies left of ×1 if it is faster.
 function time_bars(add, write, time, prices, x, y, width) {
-  const room = width - 76, scale = room / 1.8 / time.plain, from = x + 76;
+  const room = width - 76, scale = room / 1.95 / time.plain, from = x + 76;
   const total = time.reading + time.drafting, faster = time.plain / total;
   write('time', x, y, prices ? 'time per token (plain: 1)' : 'calls per token (plain: 1)', {'font-weight': 600});
   const bar = (key, at, begin, value, fill, note, gap = begin ? 2 : 0) => add(key, 'rect',  // grey and purple don't touch
