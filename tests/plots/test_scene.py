@@ -695,6 +695,21 @@ def test_the_words_of_a_token_and_all_others_have_all_of_p_and_of_q(page, board,
     assert bool(silent) == (values["drafter"] == LOOKUP)
 
 
+def test_what_became_of_a_draft_does_not_hide_its_p(page, board):
+    """By match a draft's fate fills all of q, over p: the end of p is marked on it."""
+    opened(page, board, moves=False)
+    data, _ = board.frame(task="stories", rule="match", temperature=1.5)
+    look = "data => scenes.dashboard(told.constants, data, 850, null).shapes"
+    shapes = {each["key"]: (at, each) for at, each in enumerate(page.evaluate(look, data))}
+    parted = [key for key in shapes if re.fullmatch(r"br\dr", key) and shapes[key][1]["width"]]
+    (row,) = (key[2] for key in parted)
+    for key in ("br%sr", "bk%s", "bq%s"):
+        assert shapes[key % row][0] < shapes[f"be{row}"][0]  # it lies on them
+    bar = shapes[f"bp{row}"][1]
+    end = float(re.match(r"M(\S+) ", shapes[f"be{row}"][1]["d"])[1])
+    assert end == pytest.approx(bar["x"] + bar["width"])
+
+
 def test_where_greed_refuses_both_bests_are_named(page, board):
     show = opened(page, board, moves=False)
     data = show(task="sums", drafter="draft model", rule="rejection", temperature=0.0)
