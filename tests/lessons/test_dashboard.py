@@ -3,7 +3,7 @@
 import itertools
 
 from lablib import models
-from lablib.course.lessons.lesson_08.dashboard import PLAYED, Dashboard, _fate
+from lablib.course.lessons.lesson_08.dashboard import PLAYED, WORDS, Dashboard, _fate
 from lablib.course.replay.recording import DRAFT, DRAFTERS, GAMMA, HEAD, LOOKUP, stored_acceptance
 from lablib.course.replay.rounds import LONGEST, guesses_of_model, replay
 from lablib.course.replay.sampled import RULES, refused, toss
@@ -47,14 +47,20 @@ def test_overlaps_are_the_rules_own(row, board, parts):
     assert np.allclose(board.overlaps("stories", DRAFT, 1.0)[row], wanted, atol=1e-5)
     data = seen(board, "stories", DRAFT, "rejection", 4, 1.0)
     assert np.abs(np.array(data["overlaps"][row]) - 100 * wanted).max() < 0.51
-    for place, (token, likely) in enumerate(zip(tokens, data["best"][row], strict=True)):
+    p, q = np.array(p), np.array(q)
+    for token, likely, of_p, of_q in zip(tokens, data["best"][row], p, q, strict=True):
         ids = [i for i, *_ in likely]
-        best = np.argsort(-np.array(p[place]), kind="stable")[:2].tolist()
-        assert {token, *best, int(mx.argmax(q[place]))} == {*ids}
-        assert ids[0] == best[0]
+        assert len({*ids}) == WORDS
+        assert ids[0] == of_p.argmax()
+        must = {token, int(of_p.argmax()), int(of_q.argmax())}
+        assert must <= {*ids}
+        # all that stand there by their weight have more of it than any word that doesn't
+        weight = of_p + of_q
+        others = np.delete(weight, ids).max()
+        assert all(weight[i] > others - 1e-6 for i in {*ids} - must)
         for i, some_p, some_q in likely:
-            assert abs(some_p - 100 * p[place, i].item()) < 0.51
-            assert abs(some_q - 100 * q[place, i].item()) < 0.51
+            assert abs(some_p - 1000 * of_p[i]) < 0.51
+            assert abs(some_q - 1000 * of_q[i]) < 0.51
 
 
 def test_the_heads_rows_are_those_of_the_text_alone(board, parts):
@@ -115,11 +121,11 @@ def test_shared_noise_keeps_what_it_promises_in_every_cell(board, parts):
 def test_a_lookup_is_certain_or_silent(board):
     data = seen(board, "stories", LOOKUP, "rejection", 4, 1.0)
     every = [word for row in data["best"] for place in row for word in place]
-    assert {q for *_, q in every} == {0, 100}
+    assert {q for *_, q in every} == {0, 1000}
     greedy = board.overlaps("stories", HEAD, 0.0)
     assert {*np.concatenate(greedy).tolist()} <= {0.0, 1.0}
     first = seen(board, "stories", HEAD, "rejection", 4, 0.0)["best"][0]
-    assert any(0 < p < 100 for place in first for _, p, _ in place)  # before the choice
+    assert any(0 < p < 1000 for place in first for _, p, _ in place)  # before the choice
 
 
 def test_a_toss_goes_through_the_text_as_rounds_do(board):
@@ -158,7 +164,7 @@ def test_a_lookup_goes_on_from_where_its_round_began(board):
             if kept < drafted:
                 guess = NGram().begin(None, None, 1).lookup([*prompt, *tokens[:start]], drafted)
                 assert fates[-1][2] == guess[kept] != tokens[start + kept]
-                assert fates[-1][4] == 100
+                assert fates[-1][4] == 1000
                 later += kept > 0
             start += kept + 1
     assert later > 0

@@ -15,14 +15,14 @@ from lablib.course.lessons.lesson_04.widgets import SlotTimeline
 from lablib.course.lessons.lesson_07.rounds import LOOKS, RoundByRound
 from lablib.course.lessons.lesson_07.speed import LengthCurves
 from lablib.course.lessons.lesson_07.widgets import Acceptance, GreedyText
-from lablib.course.lessons.lesson_08.dashboard import shipped_dashboard
+from lablib.course.lessons.lesson_08.dashboard import WORDS, shipped_dashboard
 from lablib.course.lessons.lesson_10.widgets import scars
 from lablib.course.lessons.lesson_11.widgets import TreeFilm
 from lablib.course.lessons.lesson_13.rounds import Prices
 from lablib.course.lessons.lesson_13.widgets import ALL, Trees, mask_figure
 from lablib.course.plots import scene
 from lablib.course.plots.charts import axis, lines, panel, show, token_strip
-from lablib.course.replay.recording import HEAD, LOOKUP
+from lablib.course.replay.recording import DRAFT, HEAD, LOOKUP
 from lablib.course.tasks import stories
 from lablib.inference.speculation.costs import Costs
 
@@ -659,6 +659,59 @@ def test_the_coin_lies_on_the_column_of_what_was_drafted(page, board, rule):
     show(task="stories", rule=rule, temperature=0.0)
     assert page.evaluate(PARTED) is None  # greed needs no coin
     assert "no coin" in page.locator("svg").text_content()
+
+
+COLUMNS = (
+    {"task": "sums", "drafter": DRAFT, "rule": "match"},
+    {"task": "stories", "drafter": HEAD, "rule": "rejection", "temperature": 1.5},
+    {"task": "edits", "drafter": DRAFT, "rule": "block", "temperature": 1.5},
+    {"task": "stories", "drafter": LOOKUP, "rule": "rejection", "temperature": 1.5},
+    {"task": "sums", "drafter": LOOKUP, "rule": "match", "draft_tokens": 8, "temperature": 0.0},
+)
+
+
+# Of each token: how many others there are, how many rows, what p and q in print come to, and what
+# their lengths do.
+SUMS = """data => data.tokens.flatMap((ids, row) => ids.slice(0, 20).map((_, column) => {
+  const shapes = scenes.dashboard(told.constants, data, 850, [row, column]).shapes;
+  const all = key => shapes.filter(shape => key.test(shape.key));
+  const sum = values => values.reduce((sum, value) => sum + value, 0);
+  const [share] = all(/^bo$/), p = all(/^bp.t$/), q = all(/^bq.t$/);
+  const long = all(/^b[pa][0-9o]$/), whole = 302 - 112 - 80;
+  return [parseInt(share.text), p.length, sum(p.map(each => parseInt(each.text) || 0)),
+    sum(q.map(each => parseInt(each.text))), sum(long.map(each => each.width)) / whole,
+    sum(all(/^bq[0-9o]$/).map(each => each.width)) / whole];
+}))"""
+
+
+@pytest.mark.parametrize("values", COLUMNS, ids=lambda values: "-".join(map(str, values.values())))
+def test_the_words_of_a_token_and_all_others_have_all_of_p_and_of_q(page, board, values):
+    """In print, and as bars; of a look-up that has no guess there is no q at all."""
+    data, silent = opened(page, board, moves=False)(**values), 0
+    for others, rows, p, q, p_wide, q_wide in page.evaluate(SUMS, data):
+        assert others == len(board.words) - rows + 1
+        assert 2 <= rows <= WORDS + 1
+        assert abs(p - 100) <= rows / 2
+        assert p_wide == pytest.approx(1, abs=0.003)  # rounded, each
+        assert abs(q - (100 if q else 0)) <= rows / 2
+        assert q_wide == pytest.approx(1 if q else 0, abs=0.003)
+        silent += q == 0
+    assert bool(silent) == (values["drafter"] == LOOKUP)
+
+
+def test_what_became_of_a_draft_does_not_hide_its_p(page, board):
+    """By match a draft's fate fills all of q, over p: the end of p is marked on it."""
+    opened(page, board, moves=False)
+    data, _ = board.frame(task="stories", rule="match", temperature=1.5)
+    look = "data => scenes.dashboard(told.constants, data, 850, null).shapes"
+    shapes = {each["key"]: (at, each) for at, each in enumerate(page.evaluate(look, data))}
+    parted = [key for key in shapes if re.fullmatch(r"br\dr", key) and shapes[key][1]["width"]]
+    (row,) = (key[2] for key in parted)
+    for key in ("br%sr", "bk%s", "bq%s"):
+        assert shapes[key % row][0] < shapes[f"be{row}"][0]  # it lies on them
+    bar = shapes[f"bp{row}"][1]
+    end = float(re.match(r"M(\S+) ", shapes[f"be{row}"][1]["d"])[1])
+    assert end == pytest.approx(bar["x"] + bar["width"])
 
 
 def test_where_greed_refuses_both_bests_are_named(page, board):

@@ -32,6 +32,7 @@ import mlx.core as mx
 import numpy as np
 
 PLAYED = ("match", "rejection")  # rules that judge each draft by a coin of its own
+WORDS = 4  # of a token have a row of their own
 
 
 class Dashboard(SceneExplorer):
@@ -107,10 +108,9 @@ class Dashboard(SceneExplorer):
         return {"tokens": [tokens for _, tokens in self._some(task, temperature)]}
 
     def _compared(self, task: str, drafter: str, temperature: float) -> dict[str, Any]:
-        """Return Σ min(p, q) at each token, and the likely words there: id, p and q; in percent.
+        """Return Σ min(p, q) at each token, in percent, and the likely words there.
 
-        The words are the text's own, the target's best two and the drafter's best. At temperature
-        0 p and q are what the models say before the choice, at temperature 1.
+        At temperature 0 their p and q are what the models say before the choice, at temperature 1.
         """
         drawn = self._drawn(task, drafter, temperature)
         said = drawn if temperature else self.both(task, drafter, 1.0, temperature)
@@ -118,7 +118,7 @@ class Dashboard(SceneExplorer):
             _likely(tokens, p, q)
             for (_, tokens), (p, q) in zip(self._some(task, temperature), said, strict=True)
         ]
-        shares = [_percent(np.minimum(*each).sum(axis=-1)) for each in drawn]
+        shares = [_rounded(np.minimum(*each).sum(axis=-1)) for each in drawn]
         return {"overlaps": shares, "best": best}
 
     def heat(self, task: str, drafter: str, draft_tokens: int) -> dict[str, Any]:
@@ -285,17 +285,20 @@ class Dashboard(SceneExplorer):
 
 
 def _likely(tokens: list[int], p: np.ndarray, q: np.ndarray) -> list[list[tuple[int, int, int]]]:
-    """Return of each place the likely words, the target's best first: id, p and q in percent."""
-    best, rest = p.argmax(axis=1), p.copy()
-    rest[np.arange(len(p)), best] = -1
+    """Return of each place the likely words, the target's best first: id, p and q in per mille.
+
+    They are the text's own, either model's best, and then those with most of p + q: so the least
+    of both together is left for others.
+    """
     guess = np.where(q.any(axis=1), q.argmax(axis=1), tokens)
-    some = np.stack([tokens, best, rest.argmax(axis=1), guess], axis=1)
-    chances = (np.take_along_axis(each, some, axis=1).tolist() for each in (p, q))
-    found = []
-    for place in zip(some.tolist(), *chances, strict=True):
-        words = sorted({*zip(*place, strict=True)}, key=lambda word: (-word[1], -word[2], word[0]))
-        found.append([(i, round(100 * p_i), round(100 * q_i)) for i, p_i, q_i in words])
-    return found
+    weight = p + q
+    for some in (tokens, p.argmax(axis=1), guess):
+        weight[np.arange(len(p)), some] += 2  # no other word weighs as much
+    best = np.argpartition(weight, -WORDS, axis=1)[:, -WORDS:]
+    chances = (np.take_along_axis(each, best, axis=1) for each in (p, q))
+    places = zip(best.tolist(), *(_rounded(each, 1000) for each in chances), strict=True)
+    words = (zip(*place, strict=True) for place in places)
+    return [sorted(some, key=lambda word: (-word[1], -word[2], word[0])) for some in words]
 
 
 def _fate(
@@ -304,7 +307,7 @@ def _fate(
     """Return how likely the rule keeps what was drafted at a place, and where its coin fell.
 
     Both in percent. One coin tells all: below ``chance`` the text's own token was drafted, and
-    kept; else another one, whose id, p and q in percent are returned, too. Nothing at all is
+    kept; else another one, whose id, p and q in per mille are returned, too. Nothing at all is
     returned if by these p and q, a head's first in a round, none can have been refused.
     """
     kept, draft = coin < chance, token
@@ -316,15 +319,15 @@ def _fate(
         draft = int(np.searchsorted(ends, fell * ends[-1], side="right")) - 1
         fell = (fell * ends[-1] - ends[draft]) / (ends[draft + 1] - ends[draft])
     keep = keeps(rule, p[draft], q[draft])
-    (share,) = _percent([min(keep, 0.99) if keep < 1 else 1])  # only what is sure has 100
+    (share,) = _rounded([min(keep, 0.99) if keep < 1 else 1])  # only what is sure has 100
     if kept:
         return [share, int(100 * keep * fell)]
     at = max(share, int(100 * (keep + (1 - keep) * fell)))
-    return [share, at, draft, *_percent([p[draft], q[draft]])]
+    return [share, at, draft, *_rounded([p[draft], q[draft]], 1000)]
 
 
-def _percent(values: Any) -> list[int]:
-    return np.rint(100 * np.asarray(values)).astype(int).tolist()
+def _rounded(values: Any, parts: int = 100) -> list[Any]:
+    return np.rint(parts * np.asarray(values)).astype(int).tolist()
 
 
 def shipped_dashboard(target: Any, draft: Any, words: Sequence[str], **start: Any) -> Dashboard:

@@ -3,9 +3,9 @@
 // constants: {words, rows, texts, grid, rules, engine, most, longest: {task: tokens}}: the text of each
 //   id; how many texts are shown, and how many are counted; temperatures; names; γ of the engine's counts; the largest γ.
 // data: {task, drafter, rule, draft_tokens, temperature,
-//   tokens: [[id]], overlaps: [[percent]], best: [[[[id, p, q]]]] in percent, a list for each token,
+//   tokens: [[id]], overlaps: [[percent]], best: [[[[id, p, q]]]] in per mille, a list for each token,
 //   rounds: [[[drafted, kept]]], judged: [[[[keep, coin, id, p, q]]]]: of each round's judged drafts in percent how
-//   likely the rule keeps it and where its coin fell, and, of a refused one, what it was (nothing of rules that throw no coin); means: of each text,
+//   likely the rule keeps it and where its coin fell, and, of a refused one, what it was, as in best (nothing of rules that throw no coin); means: of each text,
 //   shares, coins: of rounds that keep 0 ... γ drafts, tokens_per_round, alpha,
 //   lines: {rule: [α]}, points: {rule: [[α, low, high]]}: one for each temperature, of a rule that was counted,
 //   others: {drafter: [α]} of rejection}
@@ -16,6 +16,7 @@ const REST = {fill: INK.refused, 'fill-opacity': 0.45};
 const LOOKS = [['kept', 'kept (stronger: p and q agree)'], ['refused', 'refused, corrected'], ['own', 'bonus']];
 const RULES = {match: '#A0437A', coupled: '#00707A', rejection: '#333333', block: '#7A6200'};  // no colour of a token's fate, or of q
 const TALL = 124;  // of a panel's axes
+const WORDS = 4;  // have a row at a token; all others share one
 
 function dashboard(constants, data, room, chosen) {
   const width = Math.max(250, Math.min(room, 850)), narrow = room < 830, stacked = room < 700, slim = room < 560;
@@ -34,17 +35,17 @@ function dashboard(constants, data, room, chosen) {
   write('title', left, 14, `${data.task}, ${hot}: ${mean.toFixed(2)} tokens a round${slim ? '' : ' expected'}`,
     {'font-size': slim ? 12 : 15, 'font-weight': 600});
   const none = texts.some(({cells}) => cells.some(({what}) => what === 'none'));
-  const top = cloth.legend(pens, [...LOOKS, ['round', 'a round'], ['none', 'nothing drafted', none]], left, 33, width) + 6, bottom = top + rows * tall;
+  const top = cloth.legend(pens, [...LOOKS, ['round', 'a round of this toss'], ['none', 'nothing drafted', none]], left, 33, width) + 6, bottom = top + rows * tall;
   const more = Math.max(...names.map((words, number) => words.length - at[number].length)), vain = texts.reduce((sum, text) => sum + text.vain, 0);
   cloth.lines(pens, {left, place, most: constants.most, top, bottom, mean, right, end: left + across, more: slim || across > 520 ? more : 0, vain,
-    what: 'expected tokens a round'});
+    what: slim ? '● a text: expected tokens a round' : '● a text over all tosses: tokens a round'});
   texts.forEach((text, number) => {
     const spots = at[number], row = top + number * tall;
     cloth.row(pens, number, text, {at: spots, high, left, y: row, lines, place, right});
     if (spots.length < names[number].length) goes_on(write, number, spots.at(-1), {high, left, y: row});
   });
 
-  const one = picked(data, texts, chosen), below = bottom + 44, step = TALL + 74, low = below + stacked * step;
+  const one = picked(data, texts, chosen), below = bottom + 44, step = TALL + 74, low = below + stacked * (step + 6);
   const token = stacked ? Math.min(width - 10, 330) : narrow ? 274 : 302, share = stacked ? Math.max(122, 0.3 * width) : 0.18 * width;
   const second = stacked ? left : left + token + 16, third = second + share + (stacked ? 18 : narrow ? 26 : 40);
   a_token(pens, constants, data, [left, below, token], one);
@@ -93,15 +94,17 @@ function picked(data, texts, chosen) {
   return [0, shares.indexOf(Math.min(...shares)), cells];
 }
 
-// The likely words at one token: p as bars, q as outlines on them. Of the drafted word, q is parted as 08's columns are: what the
-// rule keeps of it, and the rest. Below, that column lies on its side, stretched, and the coin falls on it.
+// The likely words at one token, and all others: p as bars whose ends are marked (the fate of a draft covers its bar), q
+// as outlines on them. Of the drafted word, q is parted as 08's columns are: what the rule keeps of it, and the rest. Below, that column lies on its side, stretched, and the coin falls on it.
 function a_token([add, write], {words}, data, [x, y, width], [row, column, cells]) {
   const {name, share, keep, coin, what, other} = cells[column], own = data.tokens[row][column], hot = data.temperature > 0;
   const before = data.tokens[row].slice(0, column).map(id => words[id].replace('␣', ' ')).join('').slice(-12);
   const judged = what === 'kept' || what === 'refused', draft = what === 'kept' ? own : other[0];
-  const from = x + 112, scale = width - 112 - 80, second = x + (hot ? 80 : 138), low = y + 109;
+  const from = x + 112, scale = width - 112 - 80, second = x + (hot ? 80 : 138), low = y + 117;
+  const end = (key, p, left, top) => add(key, 'path', {d: `M${left + p} ${top}v11`, stroke: INK.line, 'stroke-width': 2});
   write('token', x, y, `text ${row + 1}, token ${column + 1}: …${before} ▸ ${name}`, {'font-weight': 600});
   add('token-pk', 'rect', {x, y: y + 7, width: 12, height: 10, fill: INK.p});
+  end('token-pe', 12, x, y + 6.5);
   write('token-p', x + 17, y + 16, hot ? 'target p' : 'p before the choice');
   add('token-qk', 'rect', {x: second, y: y + 7, width: 12, height: 10, ...OUTLINE});
   write('token-q', second + 17, y + 16, 'drafter q', {fill: INK.q});
@@ -110,27 +113,40 @@ function a_token([add, write], {words}, data, [x, y, width], [row, column, cells
     add('token-rk', 'rect', {x: x + 176, y: y + 7, width: 12, height: 10, ...REST});
     write('token-r', x + 193, y + 16, 'p beyond q');
   }
-  const shown = likely(data.best[row][column], own, other, hot), [end, begin] = [own, draft].map(id => y + 33 + 20 * shown.findIndex(each => each[0] === id));
+  const shown = likely(data.best[row][column], own, other, hot), tops = shown.map((_, i) => y + 27 + 17 * i);
+  const top = id => tops[shown.findIndex(each => each[0] === id)];
   if (judged && hot && coin !== undefined) {
-    const at = shown.findIndex(([id]) => id === draft), foot = y + 41 + 20 * at;
-    add('coin-zoom', 'path', {d: `M${from} ${foot}V${low}M${from + scale * shown[at][2] / 100} ${foot}L${from + scale} ${low}`, stroke: INK.grid});
+    const foot = top(draft) + 12.5, q = shown.find(([id]) => id === draft)[2];
+    add('coin-zoom', 'path', {d: `M${from} ${foot}V${low}M${from + scale * q / 1000} ${foot}L${from + scale} ${low}`, stroke: INK.grid});
   }
+  const bars = (i, at, p, q, anew = 0) => {
+    const long = scale * q / 1000;
+    add(`bp${i}`, 'rect', {x: from, y: at, width: scale * (p - anew) / 1000, height: 11, fill: INK.p});
+    add(`ba${i}`, 'rect', {x: from + long, y: at, width: scale * anew / 1000, height: 11, ...REST});
+    return long;
+  };
+  const around = (i, at, p, q) => {
+    add(`bq${i}`, 'rect', {x: from, y: at - 1.5, width: scale * q / 1000, height: 14, ...OUTLINE});
+    if (p !== null) end(`be${i}`, scale * p / 1000, from, at);
+    write(`bp${i}t`, from + scale + 42, at + 10, p === null ? '–' : `${whole(p)} %`, {'text-anchor': 'end'});
+    write(`bq${i}t`, from + scale + 80, at + 10, `${whole(q)} %`, {'text-anchor': 'end', fill: INK.q});
+  };
   shown.forEach(([id, p, q], i) => {
-    const at = y + 27 + 20 * i, long = scale * q / 100, parted = judged && id === draft;
+    const at = tops[i], parted = judged && id === draft;
     const role = parted ? (id === own ? 'kept' : 'drafted') : id === own ? (what === 'own' ? 'bonus' : 'written') : '';
     write(`br${i}`, x, at + 10, role, {'font-weight': 700});
     write(`b${i}`, from - 5, at + 10, cut(words[id]), {'text-anchor': 'end', 'font-weight': role ? 700 : 400});
-    const anew = corrected ? Math.max(0, p - q) : 0;
-    add(`bp${i}`, 'rect', {x: from, y: at, width: Math.max(1, scale * (p - anew) / 100), height: 12, fill: INK.p});
-    add(`ba${i}`, 'rect', {x: from + long, y: at, width: scale * anew / 100, height: 12, ...REST});
-    add(`br${i}r`, 'rect', {x: from, y: at, width: parted && keep !== undefined ? long : 0, height: 12, fill: INK.refused});
-    add(`bk${i}`, 'rect', {x: from, y: at, width: parted ? long * (keep ?? 0) / 100 : 0, height: 12, fill: INK.kept});
-    add(`bq${i}`, 'rect', {x: from, y: at - 2, width: long, height: 16, ...OUTLINE});
-    write(`bp${i}t`, from + scale + 42, at + 10, `${p} %`, {'text-anchor': 'end'});
-    write(`bq${i}t`, from + scale + 80, at + 10, `${q} %`, {'text-anchor': 'end', fill: INK.q});
+    const long = bars(i, at, p, q, corrected ? Math.max(0, p - q) : 0);
+    add(`br${i}r`, 'rect', {x: from, y: at, width: parted && keep !== undefined ? long : 0, height: 11, fill: INK.refused});
+    add(`bk${i}`, 'rect', {x: from, y: at, width: parted ? long * (keep ?? 0) / 100 : 0, height: 11, fill: INK.kept});
+    around(i, at, p, q);
   });
+  const rest = [1, 2].map(which => left_of(shown, which)), last = y + 27 + 17 * WORDS;
+  write('bo', from - 5, last + 10, `${words.length - shown.length} others`, {'text-anchor': 'end', fill: INK.faint});
+  bars('o', last, ...rest);
+  around('o', last, ...rest);
   // an arrow from what was refused to what came
-  if (other.length) add('anew', 'path', {d: `M${x + 48} ${begin}h6V${end}h-6m4 -3.5l-4 3.5l4 3.5`, fill: 'none', stroke: INK.faint});
+  if (other.length) add('anew', 'path', {d: `M${x + 48} ${top(draft) + 6}h6V${top(own) + 6}h-6m4 -3.5l-4 3.5l4 3.5`, fill: 'none', stroke: INK.faint});
   if (judged && hot && coin !== undefined) {
     write('coin-name', x, low + 11, 'coin', {'font-weight': 700});
     write('coin-word', from - 5, low + 11, cut(words[draft]), {'text-anchor': 'end', 'font-weight': 700});
@@ -142,10 +158,10 @@ function a_token([add, write], {words}, data, [x, y, width], [row, column, cells
     write('coin-keep', from + scale + 80, low + 11, `keeps ${keep} %`, {'text-anchor': 'end'});
   }
   const [wrote, said] = [own, draft].map(id => words[id] && cut(words[id].replace(/^␣(?=.)/, '')));
-  const hair = (id, which) => shown.filter(each => each[which] >= shown.find(own => own[0] === id)?.[which]).length > 1 ? ', by a hair' : '';
+  const hair = (id, which) => shown.filter(each => whole(each[which]) >= whole(shown.find(own => own[0] === id)?.[which])).length > 1 ? ', by a hair' : '';
   says(data, cells[column], wrote, said, [hair(own, 1), hair(draft, 2)])
-    .forEach((line, i) => write(`coin-says${i}`, x, y + 141 + 15 * i, line));
-  write('coin-share', x, y + 174, `Σ min(p, q) = ${share.toFixed(2)} at this token${hot ? '' : ', after the choice'}`, {fill: INK.faint});
+    .forEach((line, i) => write(`coin-says${i}`, x, y + 148 + 15 * i, line));
+  write('coin-share', x, y + 180, `Σ min(p, q) = ${share.toFixed(2)} at this token${hot ? '' : ', after the choice'}`, {fill: INK.faint});
 }
 
 // Write the name of a part of the coin's bar into it where the coin leaves it most room; where that is too little, nothing.
@@ -157,13 +173,25 @@ function inside(write, name, [start, end], coin, y, fill) {
 
 const cut = word => word.length > 7 ? `${word.slice(0, 6)}…` : word;
 
-// Return the likely words at a token, its own and the refused one among them: id, p and q in percent.
+// Return the likely words at a token, its own and the refused one among them, and no others of less than half a percent.
 function likely(best, own, [draft, p, q], hot) {
-  const found = best.map(each => !hot || draft === undefined ? each : each[0] === draft ? [draft, p, q] : [each[0], each[1], q === 100 ? 0 : each[2]]);
-  if (draft !== undefined && !found.some(([id]) => id === draft)) found.push([draft, p, q]);
-  while (found.length > 4) found.splice(found.findLastIndex(([id]) => id !== own && id !== draft), 1);
-  return found;
+  const missed = draft !== undefined && !best.some(([id]) => id === draft);
+  const sure = q === 1000 && (hot || missed);  // a look-up's guess, which may be another one where its round began elsewhere
+  const found = best.map(([id, ofP, ofQ]) => [id, ofP, sure ? (id === draft ? q : 0) : ofQ]);
+  if (missed) found.push([draft, hot ? p : null, q]);  // what its p was before the choice is not told
+  found.sort((a, b) => b[1] + b[2] - a[1] - a[2]);
+  const named = ([id]) => id === own || id === draft, free = WORDS - found.filter(named).length;
+  const more = found.filter(each => !named(each) && Math.max(each[1], each[2]) >= 5).slice(0, free);
+  return [...found.filter(named), ...more].sort((a, b) => b[1] - a[1] || b[2] - a[2]);
 }
+
+// Return what these words leave of p or q to all others, in per mille; a look-up without a guess has none.
+function left_of(words, which) {
+  const sum = words.reduce((sum, word) => sum + word[which], 0);
+  return sum ? Math.max(0, 1000 - sum) : 0;
+}
+
+const whole = share => Math.round(share / 10);
 
 // Return in two lines what became of a token, and why.
 function says({rule, temperature}, {what, keep, coin}, own, draft, hairs) {
@@ -183,7 +211,7 @@ function says({rule, temperature}, {what, keep, coin}, own, draft, hairs) {
 function a_round(pens, {most, texts}, data, [x, y, width]) {
   const [add, write] = pens, from = x + 22, step = (width - 22) / (most + 1);
   const title = `${width < 150 ? '' : 'share of '}rounds, all ${texts} texts`;
-  const at = frame(pens, 'round', title, [from, y, width - 22], ['0', '1']);
+  const at = frame(pens, 'round', title, [from, y, width - 22], ['0', '0.5', '1']);
   for (let i = 0; i <= most; i++) write(`rx${i}`, from + step * (i + 0.5), y + 12 + TALL + 14, String(i), {'text-anchor': 'middle', fill: INK.faint});
   data.shares.forEach((share, i) => add(`r${i}`, 'rect', {x: from + step * i + 1.5, y: at(share), width: step - 3,
     height: at(0) - at(share), fill: '#56B4E9', note: `${(100 * share).toFixed(1)} % of whole rounds keep ${i} drafts; `

@@ -9,6 +9,7 @@ import {LONGEST, wilson} from './counting.mjs';
 import {fixed} from './marks.mjs';
 
 const MOST_TOKENS = 72;
+const WORDS = 4;  // of a token have a row of their own
 const COINS = 3;  // a use of random numbers, beside those of a round
 const YOUR_TEXT = 'your text';
 const PLAYED = ['match', 'rejection'];  // rules that judge each draft by a coin of its own
@@ -17,8 +18,9 @@ const PLAYED = ['match', 'rejection'];  // rules that judge each draft by a coin
 // `rules`, γ of the `engine`, the `coins` of a toss, a row of numbers a text, and the texts' name if they are
 // the reader's. Of a temperature: its `texts`, and under `counts` what the engine kept and judged, by rule.
 // Of a text its `tokens`, and of each the target's `p`, the draft's `q`, the chance that `both` draw it
-// with shared noise, and, in percent, Σ min(p, q) among `overlaps` and the likely words, `best`; `judged` by such a
-// rule, what a coin makes of it: how likely the draft is kept, where the coin fell, and, of a refused one, id, p and q.
+// with shared noise, and, in percent, Σ min(p, q) among `overlaps`, and the likely words, `best`; `judged` by such a
+// rule, what a coin makes of it: how likely the draft is kept and where the coin fell, in percent, and, of a refused
+// one, id, p and q. Of a word, p and q are in per mille.
 export const tossing = {
   keeps: ['rule'],  // lists that leave the reader's text
 
@@ -117,7 +119,7 @@ const namesOf = rules => Object.keys(RULE).filter(rule => rules.includes(rule) |
 
 const rounded = (value, digits) => Number(fixed(value, digits));
 
-const inPercent = share => Number(fixed(100 * share, 0));
+const inPercent = share => Number(fixed(100 * share, 0)), perMille = share => Number(fixed(1000 * share, 0));
 
 const nearest = (grid, value) => grid.reduce(
   (best, each, i) => Math.abs(each - value) < Math.abs(grid[best] - value) ? i : best, 0);
@@ -162,7 +164,7 @@ function fate(rule, [p, q], token, chance, coin) {
   const keep = rule === 'match' ? p[draft] : Math.min(p[draft] / Math.max(q[draft], 1e-30), 1);
   const share = inPercent(keep < 1 ? Math.min(keep, 0.99) : 1);  // only what is sure has 100
   if (kept) return [share, Math.floor(100 * keep * fell)];
-  return [share, Math.max(share, Math.floor(100 * (keep + (1 - keep) * fell))), draft, inPercent(p[draft]), inPercent(q[draft])];
+  return [share, Math.max(share, Math.floor(100 * (keep + (1 - keep) * fell))), draft, perMille(p[draft]), perMille(q[draft])];
 }
 
 function greedily(row) {
@@ -170,12 +172,17 @@ function greedily(row) {
   return row.map((_, id) => id === best ? 1 : 0);
 }
 
-// Return id, p and q, in percent, of the text's own token, the target's best two and the draft's best.
+// Return id, p and q of the text's own token, either model's best, and those with most of p + q; see _likely in
+// lesson_08/dashboard.py.
 function likely(own, p, q) {
-  const first = argmax(p), second = argmax(p.map((chance, id) => id === first ? -1 : chance));
-  const ids = [...new Set([own, first, second, argmax(q)])];
-  ids.sort((a, b) => p[b] - p[a] || q[b] - q[a] || a - b);
-  return ids.map(id => [id, inPercent(p[id]), inPercent(q[id])]);
+  const weight = p.map((chance, id) => chance + q[id]), found = [];
+  for (const id of [own, argmax(p), argmax(q)]) weight[id] += 2;
+  while (found.length < WORDS) {
+    const id = argmax(weight);
+    weight[id] = -1;
+    found.push([id, perMille(p[id]), perMille(q[id])]);
+  }
+  return found.sort((a, b) => b[1] - a[1] || b[2] - a[2] || a[0] - b[0]);
 }
 
 // Return the chance that each token was a kept draft, in a round of so many drafts from a place on.
