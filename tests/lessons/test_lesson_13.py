@@ -311,10 +311,11 @@ def test_the_widget_compares_a_tree_with_a_chain(widget):
     drafting = [data["costs"][name] - data["reading"] for name in ("tree", "chain")]
     assert drafting == pytest.approx([0.5 * grown.depths.max() / 2, 8 * 0.2 / 2])
     roots = {data["names"][node] for node, up in enumerate(data["parents"][:8]) if up < 0}
-    assert {name for name, _, taken in data["first"] if taken} == roots
-    assert [share for _, share, _ in data["first"]] == sorted(
-        (share for _, share, _ in data["first"]), reverse=True
-    )
+    assert {name for name, _, _, taken in data["first"] if taken} == roots
+    shares = [share for _, share, *_ in data["first"]]
+    assert shares == sorted(shares, reverse=True)
+    for name, _, share, _ in data["first"]:
+        assert share == grown.p[0][int(name[1:])]
     known, *_ = widget.compare("one", "match", 9, lab.ALL, 1.0)  # and the next one
     assert data["names"] == [f"␣{token}" for token in known.drafts]
     assert data["depth"] == lab.layout(known.parents)[0].tolist()
@@ -348,7 +349,7 @@ def test_the_widget_draws_every_shape(widget, rule, values):
         assert ("nothing of the chain" in caption) == (not data["kept"])
         grown = zip(data["names"], data["parents"], data["reach"], strict=False)  # not the next one
         roots = {name for name, up, _ in grown if up < 0}
-        assert {name for name, _, taken in data["first"] if taken} == roots  # also unlikely ones
+        assert {name for name, _, _, taken in data["first"] if taken} == roots  # also unlikely
         assert data["chosen"] == (rule == "match" or not temperature)
         assert (
             max(cost for trail in data["trails"].values() for _, cost, _ in trail)

@@ -284,7 +284,69 @@ def test_at_each_node_stands_what_the_tree_grows_by_and_what_stays(page, trees):
     prices = [f"A call with this {name} costs" for name in ("chain", "tree")]
     assert all(text.startswith(price) for text, price in zip(walked[5:], prices, strict=True))
     words = page.locator("svg").text_content()
-    assert "above a word:product of q, by which it grows,chance to stay" in words
+    assert "above a word:" in words
+    assert "product of q, by which it grows,chance to stay" in words
+
+
+@pytest.mark.parametrize("width", [1000, 366])
+def test_below_a_first_word_stand_its_q_and_p(page, trees, width):
+    show = opened(page, trees)
+    with narrowed(page, width):
+        data = show(rule="match", nodes=8, temperature=1.0)
+        for colour, which in (("#B34A00", 1), ("#767676", 2)):
+            key = page.locator(f"svg text[fill='{colour}'][font-weight='700']")
+            assert set(key.all_text_contents()) == {" qp"[which]}
+            lines = {float(each.get_attribute("y")) for each in key.all()}
+            numbers = [
+                each.text_content()
+                for each in page.locator(f"svg text[fill='{colour}'][text-anchor=middle]").all()
+                if float(each.get_attribute("y")) in lines
+            ]
+            shares = [f"{100 * each[which]:.1f} %" for each in data["first"]]
+            assert len(numbers) >= min(len(shares), 5)
+            assert numbers == shares[: len(numbers)]
+
+
+def test_a_number_says_what_is_new_and_who_is_left_no_chance(page, trees):
+    show = opened(page, trees)
+    data, caption = show(rule="rejection", nodes=4, temperature=1.0), ""
+    tree = {
+        "names": [*"abcd"],
+        "parents": [-1, 0, -1, 2],
+        "depth": [1, 2, 1, 2],
+        "row": [0, 0, 1, 1],
+    }
+    for first, second, numbers in (
+        (1.0, 0.0, ["100 %", "none left"]),  # its follower has the same chance
+        (0.7, 0.2, ["70 %", "20 %"]),
+        (0.7, 0.0, ["70 %", "0 %"]),  # something is left, but it is refused for sure
+    ):
+        data |= {**tree, "reach": [first, first, second, second], "drafted": [0.5] * 4, "path": []}
+        page.evaluate("([data, caption]) => draw(data, caption)", [data, caption])
+        box = page.locator(".lablib-cell").nth(2)
+        found = page.evaluate(
+            """() => [...document.querySelectorAll('.lablib-cell')].slice(0, 4).flatMap(box => {
+              const [x, y, wide] = ['x', 'y', 'width'].map(name => +box.getAttribute(name));
+              return [...document.querySelectorAll('svg text')].filter(e =>
+                Math.abs(e.getAttribute('x') - x - wide / 2) < 1
+                && Math.abs(e.getAttribute('y') - y + 4) < 1).map(e => e.textContent);
+            })"""
+        )
+        assert found == numbers
+        box.hover()
+        none = "none left" in numbers
+        assert ("leave none" in page.locator(".lablib-told").inner_text()) == none
+
+
+def test_a_row_of_a_tree_keeps_its_place_when_nodes_are_added(page, trees):
+    show, places = opened(page, trees), []
+    for nodes in (2, 3, 6):
+        data = show(rule="match", nodes=nodes, depth=ALL, temperature=1.0)
+        if max(data["row"]) > 2:  # a tree of more rows has less room for each
+            break
+        places.append(page.locator(".lablib-cell").first.get_attribute("y"))
+    assert len(places) > 1
+    assert len(set(places)) == 1
 
 
 @pytest.mark.parametrize("rule", ["match", "rejection"])
@@ -294,8 +356,16 @@ def test_numbers_stand_at_the_ends_of_paths_where_words_have_no_room_for_them(pa
     assert "at a path’s end:" in words
     assert ("product of q, by which it grows" in words) == (rule == "match") == data["chosen"]
     for key, colour in (("drafted", "#B34A00"), ("reach", "#767676")):
-        numbers = page.locator(f"svg text[fill='{colour}'][text-anchor=start]").filter(has_text="%")
+        numbers = page.locator(f"svg text[fill='{colour}'][text-anchor=start]")
+        numbers = numbers.filter(has_text=re.compile("%|none left"))
         shares = [percent(key, share) for share in data[key]]
+        if rule == "rejection":
+            left = 1 - np.cumsum([0, *data["reach"][:-1]])  # of a star
+            shares = [
+                "none left" if room < 0.0005 else share
+                for share, room in zip(shares, left, strict=True)
+            ]
+            assert 0 < shares.count("none left") < len(shares)
         chain = [f"{100 * data['chain'][end][1]:.0f} %" for end in (7, 15)]  # of its two lines
         expected = [*shares, *chain] if key == "reach" else shares if rule == "match" else []
         assert numbers.all_text_contents() == expected
@@ -341,8 +411,7 @@ def test_the_names_of_tree_and_chain_stand_apart(page, trees, tokens):
         data["trails"] = {name: [[1, price, each], [2, price, each]] for name, each in trails}
         page.evaluate("([data, caption]) => draw(data, caption)", [data, caption])
         assert outside(page) == []
-        key = "dots:", "nodes,", "large:", "thick:", "drafts"  # none is so cheap
-        assert [words for words in crossing(page) if not any(k in words for k in key)] == []
+        assert crossing(page) == []
         for name, colour in (("tree", "#7A4B94"), ("chain", "#0072B2")):  # how many nodes
             number = page.locator(f"svg text[fill='{colour}'][text-anchor=middle]")
             assert number.all_text_contents() == ["2"], name
@@ -352,7 +421,7 @@ def test_siblings_that_begin_alike_are_cut_where_they_differ(page, trees):
     opened(page, trees, moves=False)
     data, caption = trees.frame(rule="match", nodes=16, depth=1)
     names = [f"␣{'ha' * 40}{end}ness" for end in "abcdefghijklmnop"]
-    data |= {"names": names, "first": [[name, 0.01, True] for name in names]}
+    data |= {"names": names, "first": [[name, 0.01, 0.01, True] for name in names]}
     for width in (1000, 290):
         with narrowed(page, width):
             page.evaluate("([data, caption]) => draw(data, caption)", [data, caption])

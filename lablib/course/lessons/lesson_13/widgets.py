@@ -187,7 +187,10 @@ class Trees(SceneExplorer):
             "drafted": drafted.tolist(),
             "chosen": not trees.drawn,
             "greedy": temperature == 0,
-            "first": [[visible(self.pieces[t]), float(first[t]), t in roots] for t in likely],
+            "first": [
+                [visible(self.pieces[t]), float(first[t]), float(grown.p[0][t]), t in roots]
+                for t in likely
+            ],
             "path": path,
             "own": visible(self.pieces[own]),
             "depth": depths.tolist(),

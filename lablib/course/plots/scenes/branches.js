@@ -5,7 +5,7 @@
 //   chain, kept, after, toss, tosses: {tree, chain}, trails: {tree, chain}}:
 //   of each node, and of a chosen tree's next one, its token, parent (-1 is the text), chance to stay, the draft's chance to get there, place, and whether the
 //   tree grew by these chances, and at temperature 0, so by those at 1; of the draft's likeliest first words, and the tree's,
-//   [name, its chance, whether it is in the tree]; the nodes that stay in this toss, the token after them; how often the draft
+//   [name, its q, the target's p of it, whether it is in the tree]; the nodes that stay in this toss, the token after them; how often the draft
 //   model looks, what reading costs, and what tree and chain cost, in plain tokens; of the chain's words [name, chance to stay],
 //   how many of them stay, and the token after these; which toss this is; of each toss [price, tokens a call], of a tree that
 //   is chosen once; the means of these for some numbers of nodes, [nodes, price, tokens a call].
@@ -13,17 +13,19 @@
 const INK = {line: '#333333', faint: '#767676', grid: '#DDDDDD', stays: '#009E73', reading: '#BBBBBB',
   tree: '#7A4B94', chain: '#0072B2', even: '#111111', draft: '#B34A00'};
 const PALE = {tree: '#BFA9CB', chain: '#8FBBD9'};  // of what may stay
-// of the tree (on a phone), of the draft's first words below it, of each more line of them, of the chain, of what a price is made of
-const HIGH = 250, TALL = 280, FIRST = 56, LINE = 37, CHAIN = 50, PRICE = 80;
+// of the tree (on a phone), of one of its rows at most, of the draft's first words above it, of each more line of them, of the
+// chain, of what a price is made of
+const HIGH = 240, TALL = 270, ROW = 80, FIRST = 72, LINE = 51, CHAIN = 50, PRICE = 80;
 
 function branches({most: dear}, data, room) {
   const narrow = room < 700, width = Math.max(250, Math.min(room, 850));
   const broad = narrow && width > 530;  // there is room for the price beside the plane
   const size = Math.min(245, width - (broad ? 335 : 66)), beside = width - 33 - size, slim = narrow || beside < 560;  // two lines of legend
-  const top = slim ? 104 : 71, tall = narrow ? TALL : HIGH, chain_at = top + tall + FIRST + 26, low = chain_at + CHAIN;
+  const tree = {left: 4, width: narrow ? width - 8 : beside - 52}, lines = tree.width < 420 ? 2 : 1;  // of first words
+  const first_at = slim ? 74 : 57, top = first_at + FIRST + LINE * (lines - 1) + (slim ? 27 : 10);
+  const tall = narrow ? TALL : HIGH, chain_at = top + tall + 20, low = chain_at + CHAIN;
   const plane_at = narrow ? [30, low + 72] : [beside, 62];
-  const price_at = broad ? [plane_at[0] + size + 40, plane_at[1] + 30] : [narrow ? 4 : plane_at[0] - 14, plane_at[1] + size + 56];
-  const tree = {left: 4, top, width: narrow ? width - 8 : beside - 52};
+  const price_at = broad ? [plane_at[0] + size + 40, plane_at[1] + 30] : [narrow ? 4 : plane_at[0] - 14, plane_at[1] + size + 82];
 
   const shapes = [];
   const add = (key, tag, more) => shapes.push({key, tag, ...more});
@@ -31,14 +33,14 @@ function branches({most: dear}, data, room) {
     add(key, 'text', {x, y, text, fill: INK.line, 'font-size': 12, ...more});
   const kept = data.path.map(node => data.names[node]).join('');
   written(add, write, tree.left, 15, (narrow ? width : plane_at[0] - 40) / 8 - 5, {text: data.text, kept, own: data.own});
-  const first = placed(data.first, tree.width), high = tall - LINE * first.at(-1)[1];
-  const above = grow(add, write, data, {...tree, high});
-  legend(add, write, tree.left, tree.width, slim, above, data);
-  guesses(add, write, data, first, tree.left, top + high + 18, tree.width < 330);
+  legend(add, write, tree.left, slim);
+  guesses(add, write, data, {...tree, top: first_at}, lines);
+  const above = grow(add, write, data, {...tree, top, high: tall});
+  heading(add, write, data, {...tree, top}, slim, above);
   chain(add, write, data, {...tree, top: chain_at, high: CHAIN});
   plane(add, write, data, ...plane_at, size);
   price(add, write, data, dear, ...price_at, Math.min(width - price_at[0] - 4, 292));
-  return {width, height: Math.max(low + 4, price_at[1] + PRICE, broad ? plane_at[1] + size + 33 : 0), shapes};
+  return {width, height: Math.max(low + 4, price_at[1] + PRICE, broad ? plane_at[1] + size + 64 : 0), shapes};
 }
 
 // Draw what a call writes behind a text, of so many letters at most: what stays in bold, the target's own token framed.
@@ -60,7 +62,7 @@ function written(add, write, left, y, letters, {text, kept, own, key = ''}) {
 
 const thick = share => 1 + 11 * share, percent = (share, digits) => `${(100 * share).toFixed(digits)} %`;
 
-function legend(add, write, left, room, slim, above, {nodes, chosen, greedy, names}) {
+function legend(add, write, left, slim) {
   let x = left;
   write('l', x, 36, 'chance to stay', {'font-size': 11});
   x += 86;
@@ -76,43 +78,48 @@ function legend(add, write, left, room, slim, above, {nodes, chosen, greedy, nam
   x += 140;
   add('l-own', 'rect', {x, y: y - 10, width: 20, height: 13, rx: 3, fill: 'none', stroke: INK.line});
   write('L-own', x + 25, y, 'the target adds', {'font-size': 11});
-  const said = [[above ? 'above a word:' : 'at a path’s end:', INK.line, above ? 83 : 94]];
-  const named = [`a tree of ${nodes}`, INK.tree, nodes > 9 ? 82 : 75];
-  if (!slim) said.unshift(named);
-  const q = greedy ? 'product of q at T = 1' : 'product of q', short = room < (greedy ? 420 : 350);  // at 0 it grows as if at 1
-  if (chosen) said.push(short ? [greedy ? 'q at T = 1,' : `${q},`, INK.draft, 76] : [`${q}, by which it grows,`, INK.draft, greedy ? 228 : 176]);
-  said.push([chosen || short ? 'chance to stay' : 'chance to stay (words are drawn from q)', INK.faint, 90]);
-  if (names.length > nodes && !slim && !greedy) said.push(['pale: next', INK.faint, 0]);
-  x = left;
-  said.forEach(([words, fill, wide], i) => {
-    write(`L-number${i}`, x, y + 17, words, {'font-size': 11, fill, 'font-weight': fill === INK.tree ? 700 : 400});
-    x += wide;
-  });
-  if (slim) write('L-tree', left, y + 33, named[0], {'font-size': 11, fill: INK.tree, 'font-weight': 700});
-  if (slim && names.length > nodes) write('L-next', left + named[2] + 8, y + 33, 'pale: the next node', {'font-size': 11, fill: INK.faint});
 }
 
-// Return of first words what is written of each, and where it stands: line, left edge and width; no more than three lines.
-function placed(first, width) {
+// What both models say of a first word: the tree may leave it out for what is worth more.
+function guesses(add, write, {first, greedy}, {left, top, width}, lines) {
+  const places = placed(first, width - 14, lines), more = first.length - places.length;
+  const what = `${width < 330 ? '' : 'the draft’s '}first words${greedy ? ', q at T = 1' : ''} (pale: not in the tree)`;
+  write('g', left, top, more && width > 420 ? `${what}, ${more} more` : what, {'font-size': 11});
+  places.forEach(([name, line, from, wide], i) => {
+    const [, q, p, taken] = first[i], x = left + 14 + from, y = top + LINE * line;
+    add(`g${i}`, 'rect', {x, y: y + 7, width: wide, height: 18, rx: 3, fill: '#FFFFFF', stroke: taken ? INK.tree : INK.grid});
+    write(`G${i}`, x + wide / 2, y + 20, name, {'text-anchor': 'middle', 'font-family': 'monospace', fill: taken ? INK.line : INK.faint});
+    [['q', q, INK.draft], ['p', p, INK.faint]].forEach(([which, share, fill], j) => {
+      if (!from) write(`${which}of${line}`, left, y + 37 + 13 * j, which, {'font-size': 11, fill, 'font-weight': 700});
+      write(`${which}${i}`, x + wide / 2, y + 37 + 13 * j, percent(share, 1), {'text-anchor': 'middle', 'font-size': 11, fill});
+    });
+  });
+}
+
+// Return of first words what is written of each, and where it stands: line, left edge and width.
+function placed(first, width, lines) {
   let line = 0, x = 0;
   return first.map(([name], i) => {
     const said = short(name, 10, first.map(each => each[0])), wide = Math.max(42, 7.2 * said.length + 10);
     if (x + wide > width) [line, x] = [line + 1, 0];
     x += wide + 8;
     return [said, line, x - wide - 8, wide];
-  }).filter(each => each[1] < 3);
+  }).filter(each => each[1] < lines);
 }
 
-// What the draft model says of a first word: the tree may leave it out for what is worth more.
-function guesses(add, write, {first, greedy}, places, left, top, tight) {
-  const more = first.length - places.length, what = `first words${tight ? ', q' : ' with q'}${greedy ? ' at T = 1 (pale: left out)' : ' (pale: not in the tree)'}`;
-  write('g', left, top, more ? `${what}, ${more} more` : `${tight ? '' : 'the draft’s '}${what}`, {'font-size': 11});
-  places.forEach(([name, line, from, wide], i) => {
-    const [, share, taken] = first[i], x = left + from, y = top + LINE * line;
-    const ink = taken ? INK.line : INK.faint;
-    add(`g${i}`, 'rect', {x, y: y + 7, width: wide, height: 18, rx: 3, fill: '#FFFFFF', stroke: taken ? INK.tree : INK.grid});
-    write(`G${i}`, x + wide / 2, y + 20, name, {'text-anchor': 'middle', 'font-family': 'monospace', fill: ink});
-    write(`q${i}`, x + wide / 2, y + 37, percent(share, 1), {'text-anchor': 'middle', 'font-size': 11, fill: INK.draft, opacity: taken ? 1 : 0.75});
+// Name the tree, and say what stands at its words.
+function heading(add, write, {nodes, chosen, greedy, names}, {left, top, width}, slim, above) {
+  const tight = width < 330, grows = `product of q${greedy ? ' at T = 1' : ''},${tight ? '' : ' by which it grows,'}`;  // at 0 it grows as if at 1
+  const named = [[`a tree of ${nodes}`, INK.tree, nodes > 9 ? 82 : 75], [above ? 'above a word:' : 'at a path’s end:', INK.line, above ? 83 : 94]];
+  const numbers = [...chosen ? [[grows, INK.draft, (greedy ? 228 : 176) - (tight ? 102 : 0)]] : [], ['chance to stay', INK.faint, 90]];
+  const rest = [[names.length > nodes ? 'pale: next' : '', INK.faint, 0]];
+  const rows = slim ? [[...named, ...rest], numbers] : [[...named, ...numbers, ...rest]];
+  rows.forEach((words, line) => {
+    let x = left;
+    words.forEach(([text, fill, wide], i) => {
+      write(`L-number${line}${i}`, x, top - 14 - 17 * (rows.length - 1 - line), text, {'font-size': 11, fill, 'font-weight': fill === INK.tree ? 700 : 400});
+      x += wide;
+    });
   });
 }
 
@@ -128,7 +135,7 @@ function short(name, most, siblings) {
 // Draw a tree, or a line of a chain; return whether there is room for numbers above its words. Else they stand at a path's end.
 function grow(add, write, data, {left, top, width: all, high: room}, {key = '', kind = 'tree', line = 0} = {}) {
   const {names, parents, reach, drafted, path, depth, row, chosen} = data, grown = parents.slice(0, reach.length);
-  const levels = Math.max(...depth), down = room / (1 + Math.max(...row));
+  const levels = Math.max(...depth), down = Math.min(ROW, room / (1 + Math.max(...row)));
   // a level is as wide as its longest name; where there is no room for that, it is tight, and then long ones are cut
   const longest = Array.from({length: levels}, (_, level) => Math.max(...names.filter((_, node) => depth[node] === level + 1).map(each => each.length)));
   const sum = sizes => sizes.reduce((before, each) => before + each, 26);
@@ -140,10 +147,18 @@ function grow(add, write, data, {left, top, width: all, high: room}, {key = '', 
     const sizes = wide(most, pad), gap = Math.max(1, (width - sum(sizes)) / Math.max(key ? 8 : 4, levels));
     return [most, pad, sizes, sizes.map((size, level) => sum(sizes.slice(0, level)) + gap * (level + 1) + size / 2)];
   };
-  const apart = chosen ? 43 : Math.max(...reach) < 0.995 ? 31 : 37;  // a number's width, and a gap
+  // of its parent's chance a node has what drawn siblings before it leave; where that is none, what follows it has none, too
+  const none = [], share = node => node < 0 ? 1 : reach[node];
+  if (!chosen && !key) grown.forEach((up, node) => {
+    const left = grown.reduce((left, other, before) => left - (before < node && other === up ? reach[before] : 0), share(up));
+    none.push(none[up] || left < 0.0005 && share(up) >= 0.0005);
+  });
+  const stay = node => none[node] ? 'none left' : percent(reach[node], 0);
+  const apart = none.includes(true) ? 56 : chosen ? 43 : Math.max(...reach) < 0.995 ? 31 : 37;  // a number, and a gap
   let [most, pad, sizes, middles] = laid(all - Math.max(0, 11 - 3.6 * longest.at(-1)));  // a number is wider than a name of one letter
-  const above = down > (chosen ? 47 : 36) && middles.every((at, level) => at - (middles[level - 1] ?? 13) > apart);
-  if (!above) [most, pad, sizes, middles] = laid(all - (chosen ? 2 * apart + 2 : apart) - 4);
+  const above = down > (chosen ? 50 : 36) && middles.every((at, level) => at - (middles[level - 1] ?? 13) > apart);
+  const ends = chosen ? 2 * apart + 2 : none.some((no, node) => no && depth[node] === levels) ? 56 : 37;
+  if (!above) [most, pad, sizes, middles] = laid(all - ends - 4);
   const x = node => left + (node < 0 ? line ? 22 : 13 : middles[depth[node] - 1]);
   const y = node => top + down * ((node < 0 ? 0 : row[node]) + 0.5);
   const high = Math.min(22, down - 2), kept = new Set(path);
@@ -163,7 +178,7 @@ function grow(add, write, data, {left, top, width: all, high: room}, {key = '', 
     const left_out = node >= grown.length, percents = (100 * drafted[node]).toFixed(1);
     const tale = left_out ? `with ${percents} % it is the best that was left out, and would be the next.`
       : `${key ? 'in the chain' : `the draft gets here with a chance of ${percents} %`}, it stays with one of ${(100 * reach[node]).toFixed(1)} %`
-        + `${stays ? ', and does in this toss' : ''}.`;
+        + `${stays ? ', and does in this toss' : none[node] ? ': siblings on the way leave none' : ''}.`;
     add(`n${key}${node}`, 'rect', {x: x(node) - box / 2, y: y(node) - high / 2, width: box, height: high, rx: 3,
       fill: stays ? '#E2F3EC' : '#FFFFFF', stroke: stays ? INK.stays : left_out ? INK.grid : INK[kind], 'stroke-width': stays ? 2.5 : 1,
       cell: [row[node] + (data.under || 0), depth[node] - Math.min(...depth.filter((_, other) => row[other] === row[node]))], class: 'lablib-cell',
@@ -171,11 +186,13 @@ function grow(add, write, data, {left, top, width: all, high: room}, {key = '', 
     write(`N${key}${node}`, x(node), y(node) + 4, shown,
       {'text-anchor': 'middle', 'font-family': 'monospace', 'pointer-events': 'none', fill: left_out ? INK.faint : INK.line,
         'font-size': high < 16 ? 11 : 12, 'font-weight': stays ? 700 : 400});
-    if (!above && parents.includes(node)) return;
-    [[drafted[node], INK.draft, 'd', 1], [reach[node], INK.faint, 's', 0]].slice(chosen ? 0 : 1, left_out ? 1 : 2).forEach(([share, fill, which, digits], i, both) => {
-      const place = above ? [x(node), y(node) - high / 2 - 4 - 12 * (both.length - 1 - i)] : [x(node) + box / 2 + 5 + (apart + 2) * i, y(node) + 4];
-      write(`${which}${key}${node}`, ...place, percent(share, digits),
-        {'text-anchor': above ? 'middle' : 'start', 'font-size': 11, fill, ...cloth.HALO});
+    // a number above a word says what is new: a node that is as likely as its parent needs none
+    if (above ? !chosen && parents[node] >= 0 && stay(node) === stay(parents[node]) : parents.includes(node)) return;
+    const numbers = [[stay(node), INK.faint, 's']].slice(left_out ? 1 : 0);
+    if (chosen) numbers.unshift([percent(drafted[node], 1), INK.draft, 'd']);
+    numbers.forEach(([said, fill, which], i) => {
+      const place = above ? [x(node), y(node) - high / 2 - 4 - 12 * (numbers.length - 1 - i)] : [x(node) + box / 2 + 5 + (apart + 2) * i, y(node) + 4];
+      write(`${which}${key}${node}`, ...place, said, {'text-anchor': above ? 'middle' : 'start', 'font-size': 11, fill, ...cloth.HALO});
     });
   });
   return above;
@@ -202,7 +219,7 @@ function price(add, write, {nodes, costs, reading, depth, row, forwards}, dear, 
   write('price0', left, top, 'price =', {'font-weight': 600});
   add('reading', 'rect', {x: left + 54, y: top - 10, width: 18, height: 12, fill: INK.reading});
   write('price1', left + 77, top, 'reading + drafting', {'font-weight': 600});
-  const parts = {chain: [nodes, 'draft', 'waits for none'], tree: [forwards, 'look', vain ? 'the last in vain' : 'waits to see each']};
+  const parts = {chain: [nodes, 'draft', 'waits for none'], tree: [forwards, 'look', vain ? 'the last adds none' : 'waits to see each']};
   Object.entries(parts).forEach(([name, [count, what, how]], i) => {
     const y = top + 8 + 35 * i, each = (costs[name] - reading) / count, said = `${count} ${what}${count > 1 ? 's' : ''}`;
     const [read, drafting] = [reading, costs[name] - reading].map(part => part.toFixed(2)), cost = (+read + +drafting).toFixed(2);
@@ -243,14 +260,15 @@ function plane(add, write, {nodes, trails, tosses, toss}, left, top, size) {
   ['chain', 'tree'].forEach((name, number) => {
     const trail = trails[name], colour = INK[name], look = {stroke: colour, 'stroke-width': 1.5, fill: number ? colour : '#FFFFFF'};
     const line = {stroke: colour, 'stroke-width': 1.5, 'stroke-dasharray': number ? '' : '5 3'}, all = tosses[name];
-    const of = all.length > 1 ? `mean of ${all.length} tosses${size > 230 ? ' (bars)' : ''}` : 'chosen, not drawn';
+    const of = all.length > 1 ? `mean of ${all.length} tosses` : 'the same in each toss';
     add(`t-${name}`, 'path', {d: 'M' + trail.map(([, price, tokens]) => `${x(price)} ${y(tokens)}`).join('L'), fill: 'none', ...line});
-    if (all.length > 1) all.map((spot, each) => [each, ...spot]).sort(([one], [other]) => (one === toss) - (other === toss))
-      .forEach(([each, price, tokens]) => add(`o-${name}${each}`, 'path', {d: `M${x(price) - 9} ${y(tokens)}h18`,  // this toss' lies on top
-        stroke: each === toss ? colour : PALE[name], 'stroke-width': each === toss ? 3 : 1.5,
-        note: `${name} of ${nodes} in ${each === toss ? 'this' : 'another'} toss: ${tokens.toFixed(2)} tokens a call, for the price of ${price.toFixed(2)}.`}));
+    const bar = (each, price, tokens, now) => add(`o-${name}${each}`, 'path', {d: `M${x(price) - 9} ${y(tokens)}h18`,
+      stroke: now ? colour : PALE[name], 'stroke-width': now ? 3 : 1.5,
+      note: `${name} of ${nodes} in ${now ? 'this' : 'another'} toss: ${tokens.toFixed(2)} tokens a call, for the price of ${price.toFixed(2)}.`});
+    if (all.length > 1) all.forEach((spot, each) => each === toss || bar(each, ...spot, false));
     trail.forEach(([count, price, tokens], i) => add(`p-${name}${i}`, 'circle', {cx: x(price), cy: y(tokens), r: count === nodes ? 6 : 2.5, ...look,
       note: `${name} of ${count}, ${of}: ${tokens.toFixed(2)} tokens a call, for the price of ${price.toFixed(2)}: ×${(tokens / price).toFixed(2)}.`}));
+    if (all.length > 1) bar(toss, ...all[toss], true);  // on its mean's dot
     const [, price, tokens] = trail.find(([count]) => count === nodes), at = top - 31 + 14 * number;
     add(`l-${name}`, 'path', {d: `M${left} ${at - 4}h24`, ...line});
     add(`k-${name}`, 'circle', {cx: left + 12, cy: at - 4, r: 5, ...look});
@@ -266,6 +284,6 @@ function plane(add, write, {nodes, trails, tosses, toss}, left, top, size) {
     write(`c-${name}`, last[name][0], at, String(full),
       {'text-anchor': 'middle', 'font-size': 11, fill: INK[name], ...cloth.HALO});
   });
-  const corner = [`dots: ${counts.slice(0, 4).join(', ')},`, `${counts.slice(4).join(', ')} nodes,`, `large: ${nodes}`, 'thick: this', 'toss’ drafts'];
-  corner.forEach((words, i) => write(`dots${i}`, left + 5, top + 14 + 13 * i, words, {'font-size': 11, fill: INK.faint}));
+  const below = [`dots: ${counts.join(', ')} nodes, large: ${nodes}`, 'bars: what tosses promise, thick: this one'];
+  below.forEach((words, i) => write(`dots${i}`, left - 22, top + size + 44 + 13 * i, words, {'font-size': 11, fill: INK.faint}));
 }
