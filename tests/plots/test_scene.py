@@ -543,7 +543,7 @@ def test_the_resting_coin_lies_in_the_middle_of_what_was_refused(page, board):
     assert "refused" in page.locator("svg text").all_text_contents()
 
 
-WORDS = ".lablib-cell + text[font-family*=mono]"
+WOVEN = ".lablib-cell + text[font-family*=mono]"
 LETTERS = """() => {
   const words = [...document.querySelectorAll('svg text')].map(e => e.getBoundingClientRect());
   return [...document.querySelectorAll('.lablib-cell')].map(e => e.getBoundingClientRect())
@@ -585,7 +585,7 @@ def test_a_word_that_is_cut_says_so(page, board, carpet, width):
             data = show(task=task)
             _, lettered = zip(*page.evaluate(LETTERS), strict=True)
             assert all(lettered)
-            cells = page.locator(WORDS).all_text_contents()
+            cells = page.locator(WOVEN).all_text_contents()
         names = {word for text in carpet.texts["edits"] for word in text.tokens}
         if explorer is board:
             words = explorer.constants["words"]
@@ -839,7 +839,7 @@ def test_where_words_need_more_lines_a_carpet_has_fewer_texts(page):
             assert f"{sums} of 15 texts" in page.locator("svg").text_content()
             show(task="stories")
             assert page.locator("svg").bounding_box()["height"] == high
-            cells = page.locator(WORDS).all_text_contents()
+            cells = page.locator(WOVEN).all_text_contents()
             assert cells == [*words] * texts
             assert f"{texts} of 15 texts" in page.locator("svg").text_content()
             assert outside(page) == []
