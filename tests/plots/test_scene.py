@@ -174,7 +174,7 @@ def test_nothing_jumps_and_nothing_is_too_small_to_read(page, shown, width):
                 sizes.add((box["width"], box["height"]))
                 assert outside(page) == []
         heads = page.locator("svg text").filter(
-            has_text=re.compile("^time per token|^share kept, |round, by γ$")
+            has_text=re.compile("^time per token|^share kept, by|round, by γ$")
         )
         tops = {round(head.bounding_box()["y"]) for head in heads.all()}
     assert len(tops) == (1 if width > 290 else 3)  # side by side in the site's column, too
@@ -317,7 +317,7 @@ def test_a_number_says_what_is_new_and_who_is_left_no_chance(page, trees):
         "row": [0, 0, 1, 1],
     }
     for first, second, numbers in (
-        (1.0, 0.0, ["100 %", "none left"]),  # its follower has the same chance
+        (1.0, 0.0, ["100 %", "no p left"]),  # its follower has the same chance
         (0.7, 0.2, ["70 %", "20 %"]),
         (0.7, 0.0, ["70 %", "0 %"]),  # something is left, but it is refused for sure
     ):
@@ -334,8 +334,8 @@ def test_a_number_says_what_is_new_and_who_is_left_no_chance(page, trees):
         )
         assert found == numbers
         box.hover()
-        none = "none left" in numbers
-        assert ("leave none" in page.locator(".lablib-told").inner_text()) == none
+        none = "no p left" in numbers
+        assert ("leave no p" in page.locator(".lablib-told").inner_text()) == none
 
 
 def test_a_row_of_a_tree_keeps_its_place_when_nodes_are_added(page, trees):
@@ -357,15 +357,15 @@ def test_numbers_stand_at_the_ends_of_paths_where_words_have_no_room_for_them(pa
     assert ("product of q, by which it grows" in words) == (rule == "match") == data["chosen"]
     for key, colour in (("drafted", "#B34A00"), ("reach", "#767676")):
         numbers = page.locator(f"svg text[fill='{colour}'][text-anchor=start]")
-        numbers = numbers.filter(has_text=re.compile("%|none left"))
+        numbers = numbers.filter(has_text=re.compile("%|no p left"))
         shares = [percent(key, share) for share in data[key]]
         if rule == "rejection":
             left = 1 - np.cumsum([0, *data["reach"][:-1]])  # of a star
             shares = [
-                "none left" if room < 0.0005 else share
+                "no p left" if room < 0.0005 else share
                 for share, room in zip(shares, left, strict=True)
             ]
-            assert 0 < shares.count("none left") < len(shares)
+            assert 0 < shares.count("no p left") < len(shares)
         chain = [f"{100 * data['chain'][end][1]:.0f} %" for end in (7, 15)]  # of its two lines
         expected = [*shares, *chain] if key == "reach" else shares if rule == "match" else []
         assert numbers.all_text_contents() == expected
@@ -907,7 +907,9 @@ def test_a_refused_token_is_open_before_one_is_chosen(page, width):
             assert outside(page) == []
             assert told.inner_text().startswith("Point at it")
             fate = "refused" if task == "sums" else "kept"
-            assert f"q = 0.75, p = 0.25: {fate}" in drawn
+            rank = "not the target’s best" if fate == "refused" else "the target’s best, too"
+            assert f"{fate}: {rank}" in drawn  # on a phone nothing else
+            assert width < 400 or "q = 0.75, p = 0.25; " in drawn
             assert framed.get_attribute("fill") == {"refused": "#E69F00", "kept": "#0072B2"}[fate]
             assert ("refused, corrected" in drawn) == (task == "sums")
         show(task="sums", draft_tokens=4)

@@ -81,10 +81,14 @@ function legend(add, write, left, slim) {
 }
 
 // What both models say of a first word: the tree may leave it out for what is worth more.
-function guesses(add, write, {first, greedy}, {left, top, width}, lines) {
+function guesses(add, write, {first, greedy, nodes, names, parents, drafted}, {left, top, width}, lines) {
   const places = placed(first, width - 14, lines), more = first.length - places.length;
-  const what = `${width < 330 ? '' : 'the draft’s '}first words${greedy ? ', q at T = 1' : ''} (pale: not in the tree)`;
-  write('g', left, top, more && width > 420 ? `${what}, ${more} more` : what, {'font-size': 11});
+  const tight = width < 420, best = first.find(each => !each[3]);
+  const what = `${tight ? '' : 'the draft’s '}first words${greedy ? ', q at T = 1' : ''}`, rest = more && !tight ? `, ${more} more` : '';
+  // why the tree grows where it does: the next node's product, and that of the best first word that it leaves out
+  const next = nodes < names.length && !greedy ? `next is ${tight ? '' : 'the pale '}${short(names[nodes], 10, [])} (${percent(drafted[nodes], 1)})` : '';
+  const other = next && parents[nodes] >= 0 && best ? `, not ${short(best[0], 10, [])} (${percent(best[1], 1)})` : '';
+  write('g', left, top, next ? `${what}${rest}; ${next}${other}` : `${what} (pale: not in the tree)${rest}`, {'font-size': 11});
   places.forEach(([name, line, from, wide], i) => {
     const [, q, p, taken] = first[i], x = left + 14 + from, y = top + LINE * line;
     add(`g${i}`, 'rect', {x, y: y + 7, width: wide, height: 18, rx: 3, fill: '#FFFFFF', stroke: taken ? INK.tree : INK.grid});
@@ -108,12 +112,11 @@ function placed(first, width, lines) {
 }
 
 // Name the tree, and say what stands at its words.
-function heading(add, write, {nodes, chosen, greedy, names}, {left, top, width}, slim, above) {
+function heading(add, write, {nodes, chosen, greedy}, {left, top, width}, slim, above) {
   const tight = width < 330, grows = `product of q${greedy ? ' at T = 1' : ''},${tight ? '' : ' by which it grows,'}`;  // at 0 it grows as if at 1
   const named = [[`a tree of ${nodes}`, INK.tree, nodes > 9 ? 82 : 75], [above ? 'above a word:' : 'at a path’s end:', INK.line, above ? 83 : 94]];
   const numbers = [...chosen ? [[grows, INK.draft, (greedy ? 228 : 176) - (tight ? 102 : 0)]] : [], ['chance to stay', INK.faint, 90]];
-  const rest = [[names.length > nodes ? 'pale: next' : '', INK.faint, 0]];
-  const rows = slim ? [[...named, ...rest], numbers] : [[...named, ...numbers, ...rest]];
+  const rows = slim ? [named, numbers] : [[...named, ...numbers]];
   rows.forEach((words, line) => {
     let x = left;
     words.forEach(([text, fill, wide], i) => {
@@ -153,7 +156,7 @@ function grow(add, write, data, {left, top, width: all, high: room}, {key = '', 
     const left = grown.reduce((left, other, before) => left - (before < node && other === up ? reach[before] : 0), share(up));
     none.push(none[up] || left < 0.0005 && share(up) >= 0.0005);
   });
-  const stay = node => none[node] ? 'none left' : percent(reach[node], 0);
+  const drafts = node => percent(drafted[node], 1), stay = node => none[node] ? 'no p left' : percent(reach[node], 0);
   const apart = none.includes(true) ? 56 : chosen ? 43 : Math.max(...reach) < 0.995 ? 31 : 37;  // a number, and a gap
   let [most, pad, sizes, middles] = laid(all - Math.max(0, 11 - 3.6 * longest.at(-1)));  // a number is wider than a name of one letter
   const above = down > (chosen ? 50 : 36) && middles.every((at, level) => at - (middles[level - 1] ?? 13) > apart);
@@ -178,7 +181,7 @@ function grow(add, write, data, {left, top, width: all, high: room}, {key = '', 
     const left_out = node >= grown.length, percents = (100 * drafted[node]).toFixed(1);
     const tale = left_out ? `with ${percents} % it is the best that was left out, and would be the next.`
       : `${key ? 'in the chain' : `the draft gets here with a chance of ${percents} %`}, it stays with one of ${(100 * reach[node]).toFixed(1)} %`
-        + `${stays ? ', and does in this toss' : none[node] ? ': siblings on the way leave none' : ''}.`;
+        + `${stays ? ', and does in this toss' : none[node] ? ': siblings on the way leave no p' : ''}.`;
     add(`n${key}${node}`, 'rect', {x: x(node) - box / 2, y: y(node) - high / 2, width: box, height: high, rx: 3,
       fill: stays ? '#E2F3EC' : '#FFFFFF', stroke: stays ? INK.stays : left_out ? INK.grid : INK[kind], 'stroke-width': stays ? 2.5 : 1,
       cell: [row[node] + (data.under || 0), depth[node] - Math.min(...depth.filter((_, other) => row[other] === row[node]))], class: 'lablib-cell',
@@ -186,11 +189,11 @@ function grow(add, write, data, {left, top, width: all, high: room}, {key = '', 
     write(`N${key}${node}`, x(node), y(node) + 4, shown,
       {'text-anchor': 'middle', 'font-family': 'monospace', 'pointer-events': 'none', fill: left_out ? INK.faint : INK.line,
         'font-size': high < 16 ? 11 : 12, 'font-weight': stays ? 700 : 400});
-    // a number above a word says what is new: a node that is as likely as its parent needs none
-    if (above ? !chosen && parents[node] >= 0 && stay(node) === stay(parents[node]) : parents.includes(node)) return;
-    const numbers = [[stay(node), INK.faint, 's']].slice(left_out ? 1 : 0);
-    if (chosen) numbers.unshift([percent(drafted[node], 1), INK.draft, 'd']);
-    numbers.forEach(([said, fill, which], i) => {
+    if (!above && parents.includes(node)) return;
+    const numbers = [[drafts(node), drafts(parents[node]), INK.draft, 'd'], [stay(node), stay(parents[node]), INK.faint, 's']]
+      .slice(chosen ? 0 : 1, left_out ? 1 : 2);
+    numbers.forEach(([said, before, fill, which], i) => {
+      if (above && parents[node] >= 0 && said === before) return;  // a number above a word says what is new
       const place = above ? [x(node), y(node) - high / 2 - 4 - 12 * (numbers.length - 1 - i)] : [x(node) + box / 2 + 5 + (apart + 2) * i, y(node) + 4];
       write(`${which}${key}${node}`, ...place, said, {'text-anchor': above ? 'middle' : 'start', 'font-size': 11, fill, ...cloth.HALO});
     });
@@ -250,6 +253,8 @@ function plane(add, write, {nodes, trails, tosses, toss}, left, top, size) {
     write(`R${speed}`, at[0], at[1], `×${speed}`, {'text-anchor': at[2], 'font-size': 11,
       fill: even ? INK.even : INK.faint, 'font-weight': even ? 700 : 400});
   }
+  write('even', left + size + 3, top + 16, 'plain', {'font-size': 11, 'font-weight': 700});
+  write('slower', left + size - 6, y(3), 'slower', {'text-anchor': 'end', 'font-size': 11, fill: INK.faint});
   for (const value of [1, 2, 4, 8, 16]) {
     write(`x${value}`, x(value), top + size + 14, String(value), {'text-anchor': 'middle', 'font-size': 11, fill: INK.faint});
     write(`y${value}`, left - 5, y(value) + 4, String(value), {'text-anchor': 'end', 'font-size': 11, fill: INK.faint});
@@ -262,13 +267,13 @@ function plane(add, write, {nodes, trails, tosses, toss}, left, top, size) {
     const line = {stroke: colour, 'stroke-width': 1.5, 'stroke-dasharray': number ? '' : '5 3'}, all = tosses[name];
     const of = all.length > 1 ? `mean of ${all.length} tosses` : 'the same in each toss';
     add(`t-${name}`, 'path', {d: 'M' + trail.map(([, price, tokens]) => `${x(price)} ${y(tokens)}`).join('L'), fill: 'none', ...line});
-    const bar = (each, price, tokens, now) => add(`o-${name}${each}`, 'path', {d: `M${x(price) - 9} ${y(tokens)}h18`,
+    const bar = (each, price, tokens, now) => add(`o-${name}${each}`, 'path', {d: `M${x(price) - 24} ${y(tokens)}h15`,
       stroke: now ? colour : PALE[name], 'stroke-width': now ? 3 : 1.5,
       note: `${name} of ${nodes} in ${now ? 'this' : 'another'} toss: ${tokens.toFixed(2)} tokens a call, for the price of ${price.toFixed(2)}.`});
     if (all.length > 1) all.forEach((spot, each) => each === toss || bar(each, ...spot, false));
     trail.forEach(([count, price, tokens], i) => add(`p-${name}${i}`, 'circle', {cx: x(price), cy: y(tokens), r: count === nodes ? 6 : 2.5, ...look,
       note: `${name} of ${count}, ${of}: ${tokens.toFixed(2)} tokens a call, for the price of ${price.toFixed(2)}: ×${(tokens / price).toFixed(2)}.`}));
-    if (all.length > 1) bar(toss, ...all[toss], true);  // on its mean's dot
+    if (all.length > 1) bar(toss, ...all[toss], true);
     const [, price, tokens] = trail.find(([count]) => count === nodes), at = top - 31 + 14 * number;
     add(`l-${name}`, 'path', {d: `M${left} ${at - 4}h24`, ...line});
     add(`k-${name}`, 'circle', {cx: left + 12, cy: at - 4, r: 5, ...look});

@@ -35,7 +35,7 @@ function carpet(constants, data, room, chosen) {
   const texts = all.slice(0, count), drawn = texts.map((text, row) => woven(text, data, row, shown));
   const refused = drawn.some(({cells}) => cells.some(({what}) => what === 'refused'));
   const looks = [...LOOKS.map(([look, words]) => [look, !short && LONG[look] || words, look !== 'refused' || refused]),
-    ['hard', 'hardest class', marked.length > 0]];
+    ['hard', `hardest: ${hardest}`, marked.length > 0]];
   const shares = cloth.legend(pens, looks, left, 35, width) + 37, top = shares + 7 + 30 * (lines - 1);
   const mean = data.tokens[gamma - 1];
   const title = narrow ? `${data.task}, γ = ${gamma}: ${mean.toFixed(2)} tokens a round`
@@ -51,19 +51,20 @@ function carpet(constants, data, room, chosen) {
     });
     if (line) write(`line${line}`, side + 16, low - 8, `line ${line + 1}`, {fill: INK.faint, 'font-size': 11});
   }
-  const thin = Math.max(4, Math.min(12, Math.min(...at.map(each => each[2])) - 4));  // of all bars: only heights differ
+  // of a bar heights are shares, and widths say of how many drafts
+  const thick = Math.max(4, Math.min(12, Math.min(...at.map(each => each[2])) - 4)), often = Math.max(...data.columns.map(each => each[1]));
   at.forEach(([line, from, wide], column) => {
     const [kept, judged] = data.columns[column], share = judged ? Math.max(2, 24 * kept / judged) : 0, low = shares + 30 * line;
     const hard = marked.includes(column), which = `Token ${column + 1} of a text${hard ? ` (${hardest})` : ''}`;
     const note = judged ? `${which}: of ${judged} drafts that were judged there, ${kept} were kept.` : `${which}: no draft was judged there.`;
-    const middle = left + from + wide / 2;
+    const middle = left + from + wide / 2, thin = Math.max(2, thick * judged / Math.max(1, often));
     add(`c${column}`, 'rect', {x: middle - thin / 2, y: low - share, width: thin, height: share, fill: INK.kept});
     if (!judged) write(`n${column}`, middle, low - 8, '–', {'text-anchor': 'middle', fill: INK.faint});
     if (hard) add(`h${column}`, 'path', {d: cloth.pointer(middle, low + 1.5), fill: INK.line});
     add(`C${column}`, 'rect', {x: left + from + 1, y: low - 24, width: wide - 2, height: 24, fill: 'transparent', note});
   });
-  const whole = counted === 1 ? 'one text' : slim ? 'all texts' : `all ${counted} texts`;
-  [`kept, ${whole}`, '–: none judged'].forEach((words, i) =>
+  const of = counted === 1 ? 'kept, one text' : slim ? 'share kept' : `share kept, all ${counted} texts`;
+  [of, slim ? 'thin: few' : 'thin: few judged'].forEach((words, i) =>
     write(`said${i}`, side + 16, shares - 20 + 12 * i, words, {fill: INK.faint, 'font-size': 11}));
 
   const bottom = top + count * tall, rare = room < 350, some = `${texts.length} of ${counted} texts`;
@@ -113,7 +114,7 @@ function picked(drawn, chosen) {
 
 // Draw what the draft said at a cell, struck where that was refused, with a tick for each draft behind it; below it the cell.
 function opened(pens, text, cell, [row, column], gamma, [x, y], end) {
-  const [add, write] = pens, {what, vain, share} = cell, from = x + 44, where = `text ${row + 1}, token ${column + 1}`;
+  const [add, write] = pens, {what, vain} = cell, from = x + 44, where = `text ${row + 1}, token ${column + 1}`;
   const [draft, target] = [text.guess[column], text.tokens[column]].map(cut), wide = [draft, target].map(word => cloth.fit(word, 17));
   const drafted = what === 'kept' || what === 'refused', chances = `q = ${text.q[column].toFixed(2)}, p = ${text.p[column].toFixed(2)}`;
   write('open-d', x, y, 'draft');
@@ -127,8 +128,9 @@ function opened(pens, text, cell, [row, column], gamma, [x, y], end) {
   if (what === 'kept') cloth.cell(pens, 'draft', [from, y - 10, wide[0]], {...cell, name: draft});
   cloth.cell(pens, 'target', [from, y + 5, wide[1]], {...cell, name: target}, {stroke: '#000', 'stroke-width': 2});
   const behind = vain ? `; ${vain} ${vain > 1 ? 'drafts' : 'draft'} behind it in vain` : '';
-  const more = vain ? [behind, `; ${vain} in vain`] : what === 'kept' ? [`; Σ min(p, q) = ${share.toFixed(2)}`] : [];
-  const fate = drafted ? [`${chances}: ${what}`, chances]
+  const more = vain ? [behind, `; ${vain} in vain`] : [];
+  const why = what === 'kept' ? 'the target’s best, too' : 'not the target’s best';  // only rank counts, at temperature 0
+  const fate = drafted ? [`${chances}; ${what}: ${why}`, `${what}: ${why}`, `${chances}: ${what}`, chances]
     : what === 'own' ? ['nothing is drafted here: the bonus', 'the bonus'] : ['cut by the end: not counted', 'not counted'];
   const begin = from + (drafted ? 8 + Math.max(wide[0] + (vain ? 4 * vain + 2 : 0), wide[1]) : 0), second = drafted ? begin : from + wide[1] + 8;
   write('open-fate', begin, y, fitting(fate, end - begin));
