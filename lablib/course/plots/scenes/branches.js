@@ -267,13 +267,13 @@ function plane(add, write, {nodes, trails, tosses, toss}, left, top, size) {
     const line = {stroke: colour, 'stroke-width': 1.5, 'stroke-dasharray': number ? '' : '5 3'}, all = tosses[name];
     const of = all.length > 1 ? `mean of ${all.length} tosses` : 'the same in each toss';
     add(`t-${name}`, 'path', {d: 'M' + trail.map(([, price, tokens]) => `${x(price)} ${y(tokens)}`).join('L'), fill: 'none', ...line});
-    const bar = (each, price, tokens, now) => add(`o-${name}${each}`, 'path', {d: `M${x(price) - 24} ${y(tokens)}h15`,
+    const bar = (each, price, tokens, now) => add(`o-${name}${each}`, 'path', {d: `M${x(price) - 13} ${y(tokens)}h26`,
       stroke: now ? colour : PALE[name], 'stroke-width': now ? 3 : 1.5,
       note: `${name} of ${nodes} in ${now ? 'this' : 'another'} toss: ${tokens.toFixed(2)} tokens a call, for the price of ${price.toFixed(2)}.`});
     if (all.length > 1) all.forEach((spot, each) => each === toss || bar(each, ...spot, false));
+    if (all.length > 1) bar(toss, ...all[toss], true);  // below the mean's dot, and wider
     trail.forEach(([count, price, tokens], i) => add(`p-${name}${i}`, 'circle', {cx: x(price), cy: y(tokens), r: count === nodes ? 6 : 2.5, ...look,
       note: `${name} of ${count}, ${of}: ${tokens.toFixed(2)} tokens a call, for the price of ${price.toFixed(2)}: ×${(tokens / price).toFixed(2)}.`}));
-    if (all.length > 1) bar(toss, ...all[toss], true);
     const [, price, tokens] = trail.find(([count]) => count === nodes), at = top - 31 + 14 * number;
     add(`l-${name}`, 'path', {d: `M${left} ${at - 4}h24`, ...line});
     add(`k-${name}`, 'circle', {cx: left + 12, cy: at - 4, r: 5, ...look});
