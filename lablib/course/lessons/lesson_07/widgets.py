@@ -204,8 +204,7 @@ class Acceptance(SceneExplorer):
                 task: [_shown(text) for text in each[: self.ROWS]]
                 for task, each in self.texts.items()
             },
-            "counted": {task: len(each) for task, each in self.texts.items()},
-            "hardest": {task: _hardest(each) for task, each in self.texts.items()},
+            "about": {task: _about(each) for task, each in self.texts.items()},
             "rows": self.ROWS,
             "most": LONGEST,
             "prices": None if costs is None else _prices(costs),
@@ -273,6 +272,12 @@ def _columns(texts: Sequence[GreedyText], gamma: int) -> list[tuple[int, int]]:
             kept[start : start + count] += 1
             judged[start : start + min(count + 1, gamma)] += 1
     return list(zip(kept.tolist(), judged.tolist(), strict=True))
+
+
+def _about(texts: Sequence[GreedyText]) -> dict[str, Any]:
+    """Return how many texts are counted, and which class is the hardest, with its places."""
+    hardest, places = _hardest(texts)
+    return {"counted": len(texts), "hardest": hardest, "places": places}
 
 
 def _hardest(texts: Sequence[GreedyText]) -> tuple[str, list[int]]:

@@ -1,28 +1,30 @@
 // The acceptance carpet: one row a text, one cell a token of the target, one bracket a round.
 //
-// constants: {tasks: {name: [{tokens, classes, overlap, guess, p, q}]}, counted, hardest, rows, most, prices, grows}
+// constants: {tasks: {name: [{tokens, classes, overlap, guess, p, q}]}, about: {name: {counted, hardest, places, grows}},
+//   rows, most, prices}
 //   of each text: its tokens, their classes, Σ min(p, q) at each place, the draft's best token
-//   there with the target's p and the draft's q of it; of each task how many texts are counted, and
-//   the class that is hardest to draft with its places; prices: {draft, read: [T(k) / T(1)]} or null;
-//   grows: whether each text has a row however many lines it needs, as a reader's own have.
+//   there with the target's p and the draft's q of it; about each task: how many texts are counted,
+//   the class that is hardest to draft with its places, and whether each text has a row however many
+//   lines it needs, as a reader's own have; prices: {draft, read: [T(k) / T(1)]} or null.
 // data: {task, gamma, rounds: [[[start, kept, counted]]], columns: [[kept, judged]], classes:
 //   [[name, share, low, high, judged]], tokens, low, high, theory: of each γ (no low, no high: of
 //   too few texts), time: {plain, reading, drafting}}
 
-const INK = {...cloth.INK, draft: '#CC79A7', read: '#444444'};  // of time: what reads and what writes has no cell's colour
-const LOOKS = [['kept', 'kept (stronger: p and q agree)'], ['own', 'bonus'], ['uncounted', 'cut by the end'],
-  ['round', 'a round: one call'], ['refused', 'refused, corrected']];  // what is not everywhere comes last
-const LONG = {uncounted: 'cut by the end, not counted'};
+const INK = {...cloth.INK, pale: '#BBBBBB', draft: '#CC79A7', read: '#444444'};  // of time: what reads and what writes has no cell's colour
+const END = '∅';  // what a token without letters looks like
+const SILENT = [() => {}, () => {}];  // pens that draw nothing: to ask how much room something takes
 
 function carpet(constants, data, room, chosen) {
-  const {rows, most, grows} = constants, {gamma} = data, counted = constants.counted[data.task], [hardest, marked] = constants.hardest[data.task], all = constants.tasks[data.task], longest = data.columns.length;
+  const {most, tasks, about} = constants, {gamma} = data, {counted, hardest, places, grows} = about[data.task];
+  const all = tasks[data.task], longest = data.columns.length;
   const narrow = room < 830, slim = room < 560, beside = slim ? 96 : narrow ? 132 : 140;
   const width = Math.max(250, Math.min(room, 850)), left = 4;
   const names = all.flatMap(each => each.tokens), across = width - left - beside - 14;
   const least = cloth.least(names, slim), right = width - 2, needed = wanted(all, longest, least);
   const lines = [slim ? 2 : 1, 2, 3, 4, 5, 6].find(n => n === 6 || cloth.spots(needed, across, n).length === longest);
   // where words need more lines, fewer texts have as much room: a picture is as high for every task
-  const high = lines > 1 ? 22 : 23, free = (slim ? 30 + 51 * rows : (room < 640 ? 29 : 23) * rows) - 30 * (lines - 1);
+  const rows = slim && !grows ? Math.min(8, constants.rows) : constants.rows;  // on a phone what is below is soon in sight
+  const high = 22, free = (slim ? 30 + 48 * rows : (room < 640 ? 26 : 22.5) * rows) - 30 * (lines - 1);
   const own = lines > 1 ? lines * high + 4 : high;  // of a text
   const count = grows ? rows : Math.max(1, Math.min(rows, Math.floor(free / own)));
   const tall = Math.max(own, free / count);
@@ -31,12 +33,14 @@ function carpet(constants, data, room, chosen) {
   const shapes = [], pens = cloth.pens(shapes), [add] = pens;
   const write = (key, x, y, text, more) => pens[1](key, x, y, text, {'font-size': 12, ...more});
 
-  const short = room < 400 || narrow && room >= 650;  // long words would need one more line
-  const texts = all.slice(0, count), drawn = texts.map((text, row) => woven(text, data, row, shown));
-  const refused = drawn.some(({cells}) => cells.some(({what}) => what === 'refused'));
-  const looks = [...LOOKS.map(([look, words]) => [look, !short && LONG[look] || words, look !== 'refused' || refused]),
-    ['hard', `hardest: ${hardest}`, marked.length > 0]];
-  const shares = cloth.legend(pens, looks, left, 35, width) + 37, top = shares + 7 + 30 * (lines - 1);
+  const texts = all.slice(0, count), drawn = texts.map((text, row) => woven(text, data, row, at));
+  const vain = drawn.reduce((sum, text) => sum + text.vain, 0);
+  const seen = look => drawn.some(({cells}) => cells.some(({what}) => what === look));
+  const absent = {refused: !seen('refused'), vain: !vain, uncounted: !seen('uncounted')};
+  const named = task => looks(tasks[task], about[task]);
+  const keys = Math.max(...Object.keys(tasks).map(task => cloth.legend(SILENT, named(task), left, 35, width)));
+  cloth.legend(pens, named(data.task).map(([look, words]) => [look, words, !absent[look]]), left, 35, width);
+  const shares = keys + 36, top = shares + 15 + 30 * (lines - 1);
   const mean = data.tokens[gamma - 1];
   const title = narrow ? `${data.task}, γ = ${gamma}: ${mean.toFixed(2)} tokens a round`
     : `${data.task}: ${mean.toFixed(2)} tokens a round with γ = ${gamma}`;
@@ -55,41 +59,73 @@ function carpet(constants, data, room, chosen) {
   const thick = Math.max(4, Math.min(12, Math.min(...at.map(each => each[2])) - 4)), often = Math.max(...data.columns.map(each => each[1]));
   at.forEach(([line, from, wide], column) => {
     const [kept, judged] = data.columns[column], share = judged ? Math.max(2, 24 * kept / judged) : 0, low = shares + 30 * line;
-    const hard = marked.includes(column), which = `Token ${column + 1} of a text${hard ? ` (${hardest})` : ''}`;
+    const hard = places.includes(column), which = `Token ${column + 1} of a text${hard ? ` (${hardest})` : ''}`;
     const note = judged ? `${which}: of ${judged} drafts that were judged there, ${kept} were kept.` : `${which}: no draft was judged there.`;
     const middle = left + from + wide / 2, thin = Math.max(2, thick * judged / Math.max(1, often));
     add(`c${column}`, 'rect', {x: middle - thin / 2, y: low - share, width: thin, height: share, fill: INK.kept});
     if (!judged) write(`n${column}`, middle, low - 8, '–', {'text-anchor': 'middle', fill: INK.faint});
-    if (hard) add(`h${column}`, 'path', {d: cloth.pointer(middle, low + 1.5), fill: INK.line});
+    if (hard) add(`h${column}`, 'path', {d: cloth.pointer(middle, low + 1.5), fill: judged ? INK.line : INK.pale});
     add(`C${column}`, 'rect', {x: left + from + 1, y: low - 24, width: wide - 2, height: 24, fill: 'transparent', note});
   });
   const of = counted === 1 ? 'kept, one text' : slim ? 'share kept' : `share kept, all ${counted} texts`;
   [of, slim ? 'thin: few' : 'thin: few judged'].forEach((words, i) =>
     write(`said${i}`, side + 16, shares - 20 + 12 * i, words, {fill: INK.faint, 'font-size': 11}));
 
+  headings(write, at, places, texts, gamma, left, top - 4);
   const bottom = top + count * tall, rare = room < 350, some = `${texts.length} of ${counted} texts`;
   const hollow = drawn.some(text => text.few) ? ', hollow: few rounds' : '';
   if (texts.length < counted) write('first', rare ? left : right, rare ? bottom + 12 : 15, rare ? some : `rows: ${slim ? '' : 'the first '}${some}`,
     {fill: INK.faint, 'font-size': 11, 'text-anchor': rare ? 'start' : 'end'});
-  const said = rare ? [[27, 'tokens a round']] : narrow ? [[28, 'tokens a round'], [43, `dashed: mean${hollow}`]]
-    : [[28, `tokens a round (dashed: mean${hollow})`]];
-  const key = rare ? [left, bottom + 27] : narrow ? [left, bottom + 43] : [side - 222, bottom + 13];
-  cloth.lines(pens, {left, place, most, gamma, top: top + 4, bottom, mean, right, end: side, more: 0, said, key,
-    vain: drawn.reduce((sum, text) => sum + text.vain, 0)});
+  const said = rare ? [[27, 'tokens a round']] : narrow ? [[28, 'tokens a round'], [43, `dotted: mean${hollow}`]]
+    : [[28, `tokens a round (dotted: mean${hollow})`]];
+  cloth.lines(pens, {left, place, most, gamma, top: top + 4, bottom, mean, right, end: side, more: 0, said});
+  const wasted = slim ? `${vain} in vain (${count} ${count > 1 ? 'rows' : 'row'})`
+    : `${vain} ${vain > 1 ? 'drafts' : 'draft'} in vain in ${count > 1 ? `these ${count} rows` : 'this row'}`;
+  if (vain) write('vain', narrow ? left : side, bottom + (rare ? 27 : narrow ? 43 : 13), wasted, {'text-anchor': narrow ? 'start' : 'end'});
   drawn.forEach((text, row) => cloth.row(pens, row, text, {at, high, left, y: top + row * tall, lines, place}));
   const open = picked(drawn, chosen), [row, column] = open, low = bottom + (rare ? 44 : 13);
   opened(pens, all[row], drawn[row].cells[column], open, gamma, [left, low], rare ? right : place(1) - 8);
   if (longest > shown) write('more', left, low + 45, `up to ${longest - shown} hidden`);
 
   const below = bottom + (rare ? 79 : narrow ? 63 : 47) + (longest > shown) * 16, third = width / 3, half = width / 2 - 8;
-  const [time, classes, yielded] = room < 520 ? [[left, below, width - 12], [left, below + 234, width - 12], [left, below + 98, width - 12]]
+  const [time, classes, yielded] = room < 520 ? [[left, below, width - 12], [left, below + 98, width - 12], [left, below + 232, width - 12]]
     : room < 640 ? [[left, below, half], [left, below + 98, half - 12], [left + half + 16, below, half - 12]]
     : [[left, below, third], [left + third * 1.04, below, third * 1.03], [left + third * 2.16, below, third * 0.82]];
   time_bars(add, write, data.time, constants.prices, ...time);
-  class_bars(add, write, data.classes, marked.length && hardest, ...classes);
+  class_bars(add, write, data.classes, places.length && hardest, ...classes);
   yields(add, write, data, ...yielded, room < 520 || room >= 640 ? 84 : 182, most);
   return {width, height: Math.max(classes[1], yielded[1]) + 118, shapes, told: open, tells: true};
 }
+
+// Return the looks of a task's picture, whatever is drafted, and their words.
+function looks(texts, {hardest, places}) {
+  const missed = texts.some(({guess, tokens}) => guess.some((word, i) => word !== tokens[i]));
+  return [['kept', 'kept (stronger: p ≈ q)'], missed && ['refused', 'refused, corrected'], missed && ['vain', 'a draft in vain'],
+    ['own', 'bonus'], ['round', 'a round'],
+    places.length && ['hard', `${/^[aeiou]/.test(hardest) ? 'an' : 'a'} ${hardest} (hardest class)`],
+    ['uncounted', 'cut by the end']].filter(Boolean);  // what is not there at each γ comes last
+}
+
+// Write above the cells of the last line how far apart the hardest ones are, if that is a rhythm; and where texts end, if
+// its cells have no room for the word.
+function headings(write, at, places, texts, gamma, left, y) {
+  const last = at.at(-1)[0], middle = column => left + at[column][1] + at[column][2] / 2;
+  const pairs = places.slice(1).map((to, i) => [places[i], to]).filter(([, to]) => to < at.length);
+  const steps = pairs.map(([from, to]) => to - from), step = steps.find(each => 2 * steps.filter(one => one === each).length > steps.length);
+  const met = step === gamma + 1;
+  pairs.forEach(([from, to], i) => {
+    if (steps[i] !== step || step < 4 || at[from][0] !== last || at[to][0] !== last) return;
+    const words = met ? [`${step} tokens = γ + 1`, `${step} = γ + 1`] : [`${step} tokens`];
+    write(`step${i}`, (middle(from) + middle(to)) / 2, y, fitting(words, middle(to) - middle(from) - 10),
+      {'text-anchor': 'middle', 'font-size': 11, 'font-weight': met ? 600 : 400, fill: met ? INK.line : INK.faint});
+  });
+  const end = at.length - 1, here = texts.map(({tokens}) => tokens[end]).filter(Boolean);
+  if (here.length && here.every(word => word === END) && ended(END, at[end][2]) === END)
+    write('end', middle(end), y, 'end', {'text-anchor': 'middle', 'font-size': 11, fill: INK.faint});
+}
+
+// Return what stands in a cell: of a text's end so many letters as it has room for.
+const ended = (name, wide) => name === END ? [`${END} end`, 'end'].find(word => cloth.fit(word, wide) <= wide) || END : name;
 
 // Return where the columns stand: where all are equally wide, so many in a line that most classes stand below their own,
 // so that what a text repeats is seen in columns.
@@ -114,7 +150,7 @@ function picked(drawn, chosen) {
 
 // Draw what the draft said at a cell, struck where that was refused, with a tick for each draft behind it; below it the cell.
 function opened(pens, text, cell, [row, column], gamma, [x, y], end) {
-  const [add, write] = pens, {what, vain} = cell, from = x + 44, where = `text ${row + 1}, token ${column + 1}`;
+  const [add, write] = pens, {what, vain} = cell, from = x + 44, where = `text ${row + 1}, token ${column + 1}${text.tokens[column] === END ? ', its end' : ''}`;
   const [draft, target] = [text.guess[column], text.tokens[column]].map(cut), wide = [draft, target].map(word => cloth.fit(word, 17));
   const drafted = what === 'kept' || what === 'refused', chances = `q = ${text.q[column].toFixed(2)}, p = ${text.p[column].toFixed(2)}`;
   write('open-d', x, y, 'draft');
@@ -157,14 +193,15 @@ function widths(wanted, least, across, lines) {
   return found.map(wide => Math.max(wide + Math.min(4, more), Math.min(40, wide + more)));
 }
 
-// Return what became of a text's tokens, so many of them, and its whole rounds.
-function woven(text, {rounds: all, gamma}, row, shown) {
+// Return what became of a text's tokens, of those that have a spot, and its whole rounds.
+function woven(text, {rounds: all, gamma}, row, at) {
   const state = text.tokens.map(() => ['uncounted', 0, 0]), whole = all[row].filter(each => each[2]);
   whole.forEach(([start, kept], number) => {
     for (let i = start; i <= start + kept; i++)
       state[i] = [i < start + kept ? 'kept' : kept < gamma ? 'refused' : 'own', number + 1, i - start + 1];
   });
-  const cells = text.tokens.map((name, column) => ({name, what: state[column][0], share: text.overlap[column],
+  const shown = at.length;
+  const cells = text.tokens.map((name, column) => ({name: ended(name, at[column]?.[2]), what: state[column][0], share: text.overlap[column],
     vain: state[column][0] === 'refused' ? gamma - state[column][2] : 0, note: told(text, row, column, ...state[column], gamma)}));
   const tokens = whole.reduce((sum, [, kept]) => sum + kept + 1, 0), mean = whole.length ? tokens / whole.length : 0;
   const note = `Text ${row + 1}: ${tokens} tokens in ${whole.length} whole rounds, ${mean.toFixed(2)} a round.`;
@@ -218,7 +255,7 @@ function class_bars(add, write, classes, hardest, x, y, width) {
     const at = y + 10 + 15 * i, ends = judged ? [low, high].map(end => from + scale * end) : [from, from];
     write(`k${name}`, from - 14, at + 10, name, {'text-anchor': 'end', 'font-size': 11,
       fill: judged ? INK.line : INK.faint});
-    if (name === hardest) add('hardest', 'path', {d: cloth.pointer(from - 7.5, at + 4), fill: INK.line});
+    if (name === hardest) add('hardest', 'path', {d: cloth.pointer(from - 7.5, at + 4), fill: judged ? INK.line : INK.pale});
     add(`K${name}`, 'rect', {x: from, y: at, width: scale * share, height: 11, fill: INK.kept,
       note: judged ? `${name}: ${(100 * share).toFixed(0)} % of ${judged} judged drafts kept, 95 % interval `
         + `${(100 * low).toFixed(0)} to ${(100 * high).toFixed(0)} %.` : `${name}: no draft was judged.`});

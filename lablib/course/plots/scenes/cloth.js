@@ -18,13 +18,14 @@ function pens(shapes) {
 function legend([add, write], entries, left, y, width) {
   let x = left;
   for (const [look, text, shown = true] of entries) {
-    const wanted = 32 + 5.8 * text.length;
+    const sign = look === 'vain' ? 9 : 18, wanted = sign + 14 + 5.8 * text.length;
     if (x > left && x + wanted - 8 > width) [x, y] = [left, y + 17];
     if (shown) {
       if (look === 'round') add(`l-${look}`, 'path', {d: `M${x} ${y - 5}v4.5h13v-4.5`, fill: 'none', stroke: INK.line});
+      else if (look === 'vain') add(`l-${look}`, 'path', ticks(1, x, y - 1, 6));
       else if (look === 'hard') add(`l-${look}`, 'path', {d: pointer(x + 8, y - 7), fill: INK.line});
       else add(`l-${look}`, 'rect', {x, y: y - 11, width: 13, height: 13, rx: 2, fill: INK[look], stroke: INK.faint, ...dashes(look)});
-      y = words(write, `L-${look}`, x + 18, y, text, left + width);
+      y = words(write, `L-${look}`, x + sign, y, text, left + width);
     }
     x += wanted;
   }
@@ -113,7 +114,7 @@ function ticks(count, x, y, room) {
 // gamma: of rounds that bring one more at most, if all have the same; more: for how many tokens of the longest text there
 // was no room; vain: ticks, and where their key stands; said: lines of words about the dots, and how far down each stands.
 function lines([add, write], {left, place, most, gamma, top, bottom, mean, right, end, more, vain, key = [left, bottom + 12], what,
-  said = [[25, `${what} (1: plain, dashed: mean)`]]}) {
+  said = [[25, `${what} (1: plain, dotted: mean)`]]}) {
   for (const value of gamma ? [1, most + 1] : [1, (most + 2) / 2, most + 1]) {
     add(`one${value}`, 'path', {d: `M${place(value)} ${top}V${bottom}`, stroke: value === 1 ? INK.faint : INK.grid});
     if (value !== gamma + 1) write(`one${value}t`, place(value), bottom + 12, String(value), {'text-anchor': 'middle', fill: INK.faint});
@@ -123,7 +124,7 @@ function lines([add, write], {left, place, most, gamma, top, bottom, mean, right
     add('best', 'path', {d: `M${place(gamma + 1)} ${top}V${bottom}`, stroke: INK.faint});
     write('best-t', Math.max(place(1) + 25, Math.min(place(gamma + 1), limit)), bottom + 12, 'γ + 1', {'text-anchor': 'middle'});
   }
-  add('mean', 'path', {d: `M${place(mean)} ${top}V${bottom}`, stroke: INK.line, 'stroke-dasharray': '3 3'});
+  add('mean', 'path', {d: `M${place(mean)} ${top}V${bottom}`, stroke: INK.line, 'stroke-width': 2, 'stroke-linecap': 'round', 'stroke-dasharray': '0.1 4'});
   if (vain) {
     add('l-waste', 'path', ticks(1, key[0], key[1] - 1, 4));
     write('L-waste', key[0] + 8, key[1], `${end - left > 300 ? 'a draft in vain, ' : ''}unjudged here: ${vain}`);

@@ -3,7 +3,8 @@
 // A scene is a function (constants, data, room, chosen) -> {width, height, shapes, told, tells}; it is no wider than
 // the room (from 250 pixels on), and letters stay as large as they are. It knows no page, so that it can be
 // tried anywhere. The chosen cell is null before anybody has chosen one; `told`, where there is one, is the cell
-// of which the picture tells until then, or now; if it `tells` in words, what is said below is only for who hears it. A shape is {key, tag, ...attributes}; beside these it may have
+// of which the picture tells until then, or now; if it `tells` in words, what is said below is only for who hears
+// it. A shape is {key, tag, ...attributes}; beside these it may have
 //   text   what a <text> says,
 //   note   what is said of it when it is pointed at or walked to,
 //   cell   [row, column]: the arrow keys walk from cell to cell.

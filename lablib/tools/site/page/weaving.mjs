@@ -19,8 +19,8 @@ export const weaving = {
       throw new Error(`After it the target writes ${tokens.length} tokens: a whole round may need ${LONGEST + 1}.`);
     const said = await lab.read([...ids, ...tokens], ids.length - 1, ['target', 'draft']);
     const texts = [...before?.texts ?? [], this.compared(lab, tokens, said)].slice(-MOST_ROWS);
-    const dressed = {...constants, tasks: {[YOURS]: texts}, rows: texts.length, grows: true,
-      counted: {[YOURS]: texts.length}, hardest: {[YOURS]: hardestOf(texts)}};
+    const about = {counted: texts.length, ...hardestOf(texts), grows: true};
+    const dressed = {...constants, tasks: {[YOURS]: texts}, about: {[YOURS]: about}, rows: texts.length};
     show({name: YOURS, texts, prices: constants.prices, constants: dressed});
     return 'Your next text is a row below. Reset brings the lesson’s picture back.';
   },
@@ -125,10 +125,10 @@ function hardestOf(texts) {
     found.set(name, [right + agree[i], all + 1]);
   }));
   const share = name => found.get(name)[0] / found.get(name)[1];
-  const name = [...found.keys()].reduce((least, each) => share(each) < share(least) ? each : least);
-  const places = [...Array(Math.max(...texts.map(text => text.classes.length))).keys()];
-  const here = place => 2 * texts.filter(text => text.classes[place] === name).length > texts.length;
-  return [name, share(name) < 1 ? places.filter(here) : []];
+  const hardest = [...found.keys()].reduce((least, each) => share(each) < share(least) ? each : least);
+  const all = [...Array(Math.max(...texts.map(text => text.classes.length))).keys()];
+  const here = place => 2 * texts.filter(text => text.classes[place] === hardest).length > texts.length;
+  return {hardest, places: share(hardest) < 1 ? all.filter(here) : []};
 }
 
 // Return a class's share, its interval, and how many were judged.
