@@ -118,8 +118,8 @@ class SceneExplorer(Explorer):
         self.picture = Picture("", self.caption(data))
         self._stage.caption = self.picture.caption
         self._stage.data = self.draw(data)
-        look = 'aria-live="polite"' if self.controls else 'class="lablib-caption"'
-        self._say(f"<p {look}>{html.escape(self.picture.caption)}</p>")
+        live = ' aria-live="polite"' if self.controls else ""
+        self._say(f'<p class="lablib-caption"{live}>{html.escape(self.picture.caption)}</p>')
 
     def _say(self, text: str) -> None:
         self._words.value = text

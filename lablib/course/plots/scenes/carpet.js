@@ -10,7 +10,7 @@
 //   [[name, share, low, high, judged]], tokens, low, high, theory: of each γ (no low, no high: of
 //   too few texts), time: {plain, reading, drafting}}
 
-const INK = {...cloth.INK, pale: '#BBBBBB', draft: '#CC79A7', read: '#444444'};  // of time: what reads and what writes has no cell's colour
+const INK = {...cloth.INK, draft: '#CC79A7', read: '#444444'};  // of time: what reads and what writes has no cell's colour
 const END = '∅';  // what a token without letters looks like
 const SILENT = [() => {}, () => {}];  // pens that draw nothing: to ask how much room something takes
 
@@ -24,7 +24,7 @@ function carpet(constants, data, room, chosen) {
   const lines = [slim ? 2 : 1, 2, 3, 4, 5, 6].find(n => n === 6 || cloth.spots(needed, across, n).length === longest);
   // where words need more lines, fewer texts have as much room: a picture is as high for every task
   const rows = slim && !grows ? Math.min(8, constants.rows) : constants.rows;  // on a phone what is below is soon in sight
-  const high = 22, free = (slim ? 30 + 48 * rows : (room < 640 ? 26 : 22.5) * rows) - 30 * (lines - 1);
+  const high = 22, free = (slim ? 30 + 48 * rows : (room < 640 ? 29 : 22.5) * rows) - 30 * (lines - 1);
   const own = lines > 1 ? lines * high + 4 : high;  // of a text
   const count = grows ? rows : Math.max(1, Math.min(rows, Math.floor(free / own)));
   const tall = Math.max(own, free / count);
@@ -40,7 +40,7 @@ function carpet(constants, data, room, chosen) {
   const named = task => looks(tasks[task], about[task]);
   const keys = Math.max(...Object.keys(tasks).map(task => cloth.legend(SILENT, named(task), left, 35, width)));
   cloth.legend(pens, named(data.task).map(([look, words]) => [look, words, !absent[look]]), left, 35, width);
-  const shares = keys + 36, top = shares + 15 + 30 * (lines - 1);
+  const shares = keys + 35, top = shares + 15 + 30 * (lines - 1);
   const mean = data.tokens[gamma - 1];
   const title = narrow ? `${data.task}, γ = ${gamma}: ${mean.toFixed(2)} tokens a round`
     : `${data.task}: ${mean.toFixed(2)} tokens a round with γ = ${gamma}`;
@@ -64,7 +64,7 @@ function carpet(constants, data, room, chosen) {
     const middle = left + from + wide / 2, thin = Math.max(2, thick * judged / Math.max(1, often));
     add(`c${column}`, 'rect', {x: middle - thin / 2, y: low - share, width: thin, height: share, fill: INK.kept});
     if (!judged) write(`n${column}`, middle, low - 8, '–', {'text-anchor': 'middle', fill: INK.faint});
-    if (hard) add(`h${column}`, 'path', {d: cloth.pointer(middle, low + 1.5), fill: judged ? INK.line : INK.pale});
+    if (hard) add(`h${column}`, 'path', {d: cloth.pointer(middle, low + 1.5), ...aimed(judged)});
     add(`C${column}`, 'rect', {x: left + from + 1, y: low - 24, width: wide - 2, height: 24, fill: 'transparent', note});
   });
   const of = counted === 1 ? 'kept, one text' : slim ? 'share kept' : `share kept, all ${counted} texts`;
@@ -81,7 +81,7 @@ function carpet(constants, data, room, chosen) {
   cloth.lines(pens, {left, place, most, gamma, top: top + 4, bottom, mean, right, end: side, more: 0, said});
   const wasted = slim ? `${vain} in vain (${count} ${count > 1 ? 'rows' : 'row'})`
     : `${vain} ${vain > 1 ? 'drafts' : 'draft'} in vain in ${count > 1 ? `these ${count} rows` : 'this row'}`;
-  if (vain) write('vain', narrow ? left : side, bottom + (rare ? 27 : narrow ? 43 : 13), wasted, {'text-anchor': narrow ? 'start' : 'end'});
+  if (vain) write('vain', narrow ? left : side, bottom + (rare ? 27 : narrow ? 43 : 13), wasted, {'text-anchor': narrow ? 'start' : 'end', 'font-size': 11});
   drawn.forEach((text, row) => cloth.row(pens, row, text, {at, high, left, y: top + row * tall, lines, place}));
   const open = picked(drawn, chosen), [row, column] = open, low = bottom + (rare ? 44 : 13);
   opened(pens, all[row], drawn[row].cells[column], open, gamma, [left, low], rare ? right : place(1) - 8);
@@ -100,8 +100,8 @@ function carpet(constants, data, room, chosen) {
 // Return the looks of a task's picture, whatever is drafted, and their words.
 function looks(texts, {hardest, places}) {
   const missed = texts.some(({guess, tokens}) => guess.some((word, i) => word !== tokens[i]));
-  return [['kept', 'kept (stronger: p ≈ q)'], missed && ['refused', 'refused, corrected'], missed && ['vain', 'a draft in vain'],
-    ['own', 'bonus'], ['round', 'a round'],
+  return [['kept', 'kept (stronger: p ≈ q)'], ['own', 'bonus'], ['round', 'a round'],
+    missed && ['refused', 'refused, corrected'], missed && ['vain', 'a draft in vain'],
     places.length && ['hard', `${/^[aeiou]/.test(hardest) ? 'an' : 'a'} ${hardest} (hardest class)`],
     ['uncounted', 'cut by the end']].filter(Boolean);  // what is not there at each γ comes last
 }
@@ -112,20 +112,22 @@ function headings(write, at, places, texts, gamma, left, y) {
   const last = at.at(-1)[0], middle = column => left + at[column][1] + at[column][2] / 2;
   const pairs = places.slice(1).map((to, i) => [places[i], to]).filter(([, to]) => to < at.length);
   const steps = pairs.map(([from, to]) => to - from), step = steps.find(each => 2 * steps.filter(one => one === each).length > steps.length);
-  const met = step === gamma + 1;
-  pairs.forEach(([from, to], i) => {
-    if (steps[i] !== step || step < 4 || at[from][0] !== last || at[to][0] !== last) return;
-    const words = met ? [`${step} tokens = γ + 1`, `${step} = γ + 1`] : [`${step} tokens`];
+  const met = step === gamma + 1, look = met ? {'font-weight': 600} : {fill: INK.faint};
+  const rhythm = pairs.filter((pair, i) => steps[i] === step && step > 3 && pair.every(column => at[column][0] === last));
+  rhythm.forEach(([from, to], i) => {
+    const words = i ? [`${step}`] : met ? [`${step} tokens = γ + 1`, `${step} = γ + 1`] : [`${step} tokens`];
     write(`step${i}`, (middle(from) + middle(to)) / 2, y, fitting(words, middle(to) - middle(from) - 10),
-      {'text-anchor': 'middle', 'font-size': 11, 'font-weight': met ? 600 : 400, fill: met ? INK.line : INK.faint});
+      {'text-anchor': 'middle', 'font-size': 11, ...look});
   });
-  const end = at.length - 1, here = texts.map(({tokens}) => tokens[end]).filter(Boolean);
-  if (here.length && here.every(word => word === END) && ended(END, at[end][2]) === END)
-    write('end', middle(end), y, 'end', {'text-anchor': 'middle', 'font-size': 11, fill: INK.faint});
+  const end = at.length - 1;
+  if (texts.every(({tokens}) => tokens[end] === END) && spelt(END, at[end][2]) === END) write('end', middle(end), y, 'end', {'text-anchor': 'middle', 'font-size': 11, fill: INK.faint});
 }
 
-// Return what stands in a cell: of a text's end so many letters as it has room for.
-const ended = (name, wide) => name === END ? [`${END} end`, 'end'].find(word => cloth.fit(word, wide) <= wide) || END : name;
+// Return the look of what points at the hardest class: it is hollow where nothing of it was judged.
+const aimed = judged => judged ? {fill: INK.line} : {fill: '#FFFFFF', stroke: INK.faint};
+
+// Return what stands in a cell: of a text's end the word, if there is room for it.
+const spelt = (name, wide) => name === END && cloth.fit('end', wide) <= wide ? 'end' : name;
 
 // Return where the columns stand: where all are equally wide, so many in a line that most classes stand below their own,
 // so that what a text repeats is seen in columns.
@@ -156,8 +158,8 @@ function opened(pens, text, cell, [row, column], gamma, [x, y], end) {
   write('open-d', x, y, 'draft');
   write('open-t', x, y + 15, 'target');
   if (what === 'refused') {
-    add('open-out', 'rect', {x: from + 1, y: y - 10, width: wide[0] - 2, height: 12, rx: 2, fill: 'none', stroke: cloth.INK.refused, 'stroke-width': 1.2});
-    add('open-cut', 'path', {d: `M${from + 1} ${y + 1.5}L${from + wide[0] - 1} ${y - 9.5}`, stroke: cloth.INK.refused, 'stroke-width': 1.6});
+    add('open-out', 'rect', {x: from + 1, y: y - 10, width: wide[0] - 2, height: 12, rx: 2, fill: 'none', stroke: cloth.INK.refused, 'stroke-width': 1.2, class: 'lablib-struck'});
+    add('open-cut', 'path', {d: `M${from + 1} ${y + 1.5}L${from + wide[0] - 1} ${y - 9.5}`, stroke: cloth.INK.refused, 'stroke-width': 1.6, class: 'lablib-struck'});
     write('open-said', from + wide[0] / 2, y, draft, {'text-anchor': 'middle', 'font-family': cloth.MONO});
   }
   if (vain) add('open-vain', 'path', {...cloth.ticks(vain, from + wide[0] + 3, y - 2, 4 * vain), 'pointer-events': 'none'});
@@ -178,7 +180,7 @@ const cut = word => cloth.bare(word).length > 9 ? `${cloth.bare(word).slice(0, 8
 
 // Return how wide the columns must be for whole words: a place is one column in all texts.
 const wanted = (texts, longest, least) => Array.from({length: longest},
-  (_, i) => Math.max(least, ...texts.map(({tokens}) => cloth.fit(tokens[i] || '', least) - 3)));
+  (_, i) => Math.max(least, ...texts.map(({tokens}) => cloth.fit(spelt(tokens[i] || '', least < 17 ? 0 : 99), least) - 3)));
 
 // Return how wide the columns are: where not all hold their longest word, short ones first.
 function widths(wanted, least, across, lines) {
@@ -201,7 +203,7 @@ function woven(text, {rounds: all, gamma}, row, at) {
       state[i] = [i < start + kept ? 'kept' : kept < gamma ? 'refused' : 'own', number + 1, i - start + 1];
   });
   const shown = at.length;
-  const cells = text.tokens.map((name, column) => ({name: ended(name, at[column]?.[2]), what: state[column][0], share: text.overlap[column],
+  const cells = text.tokens.map((name, column) => ({name: spelt(name, at[column]?.[2]), what: state[column][0], share: text.overlap[column],
     vain: state[column][0] === 'refused' ? gamma - state[column][2] : 0, note: told(text, row, column, ...state[column], gamma)}));
   const tokens = whole.reduce((sum, [, kept]) => sum + kept + 1, 0), mean = whole.length ? tokens / whole.length : 0;
   const note = `Text ${row + 1}: ${tokens} tokens in ${whole.length} whole rounds, ${mean.toFixed(2)} a round.`;
@@ -210,7 +212,8 @@ function woven(text, {rounds: all, gamma}, row, at) {
 }
 
 function told(text, row, column, what, number, place, gamma) {
-  const where = `Text ${row + 1}, token ${column + 1}, “${text.tokens[column]}” (${text.classes[column]})`;
+  const name = text.tokens[column], said = name === END ? 'the text’s end' : `“${name}”`;
+  const where = `Text ${row + 1}, token ${column + 1}, ${said} (${text.classes[column]})`;
   const guess = `the draft's best is “${text.guess[column]}” (q = ${text.q[column].toFixed(2)}, `
     + `p = ${text.p[column].toFixed(2)}); Σ min(p, q) = ${text.overlap[column].toFixed(2)}`;
   if (what === 'uncounted') return `${where}: in a round that the text's end cuts short; it is not counted.`;
@@ -255,7 +258,7 @@ function class_bars(add, write, classes, hardest, x, y, width) {
     const at = y + 10 + 15 * i, ends = judged ? [low, high].map(end => from + scale * end) : [from, from];
     write(`k${name}`, from - 14, at + 10, name, {'text-anchor': 'end', 'font-size': 11,
       fill: judged ? INK.line : INK.faint});
-    if (name === hardest) add('hardest', 'path', {d: cloth.pointer(from - 7.5, at + 4), fill: judged ? INK.line : INK.pale});
+    if (name === hardest) add('hardest', 'path', {d: cloth.pointer(from - 7.5, at + 4), ...aimed(judged)});
     add(`K${name}`, 'rect', {x: from, y: at, width: scale * share, height: 11, fill: INK.kept,
       note: judged ? `${name}: ${(100 * share).toFixed(0)} % of ${judged} judged drafts kept, 95 % interval `
         + `${(100 * low).toFixed(0)} to ${(100 * high).toFixed(0)} %.` : `${name}: no draft was judged.`});

@@ -3,6 +3,7 @@
 const INK = {kept: '#0072B2', refused: '#E69F00', own: '#FFFFFF', none: '#FFFFFF', uncounted: '#CCCCCC', line: '#333333',
   faint: '#767676', grid: '#DDDDDD', yield: '#009E73', waste: '#D55E00'};
 
+const GAP = 2;  // between rounds, beyond what is between cells
 const MONO = 'ui-monospace, SFMono-Regular, Menlo, Consolas, "DejaVu Sans Mono", monospace';  // each letter as wide
 const HALO = {stroke: '#FFFFFF', 'stroke-width': 3, 'paint-order': 'stroke'};  // of words that lie on lines
 
@@ -21,10 +22,10 @@ function legend([add, write], entries, left, y, width) {
     const sign = look === 'vain' ? 9 : 18, wanted = sign + 14 + 5.8 * text.length;
     if (x > left && x + wanted - 8 > width) [x, y] = [left, y + 17];
     if (shown) {
-      if (look === 'round') add(`l-${look}`, 'path', {d: `M${x} ${y - 5}v4.5h13v-4.5`, fill: 'none', stroke: INK.line});
+      if (look === 'round') add(`l-${look}`, 'path', {d: `M${x} ${y - 5}v4.5h13v-4.5`, fill: 'none', stroke: INK.line, 'stroke-width': 1.4});
       else if (look === 'vain') add(`l-${look}`, 'path', ticks(1, x, y - 1, 6));
       else if (look === 'hard') add(`l-${look}`, 'path', {d: pointer(x + 8, y - 7), fill: INK.line});
-      else add(`l-${look}`, 'rect', {x, y: y - 11, width: 13, height: 13, rx: 2, fill: INK[look], stroke: INK.faint, ...dashes(look)});
+      else add(`l-${look}`, 'rect', {x, y: y - 11, width: 13, height: 13, rx: 2, fill: INK[look], stroke: INK.faint, ...dashes(look), ...classes(look)});
       y = words(write, `L-${look}`, x + sign, y, text, left + width);
     }
     x += wanted;
@@ -33,6 +34,9 @@ function legend([add, write], entries, left, y, width) {
 }
 
 const pointer = (middle, y) => `M${middle - 3.5} ${y}h7l-3.5 4.5z`;  // down, at a column or a line
+
+// A dark page, which turns light and dark, has its own colour of what is refused, and of letters on it.
+const classes = (what, more = '') => ({class: what === 'refused' ? `lablib-refused ${more}` : more});
 
 const dashes = look => look === 'none' ? {'stroke-dasharray': '2 2'} : {};  // it is as white as a bonus
 
@@ -64,33 +68,35 @@ function spots(widths, across, lines) {
 // nor white ones have 4.5 : 1 of contrast on paper and on a dark page, which turns them: no token is so blue.
 const strength = share => share < 0.9 ? 0.2 + 0.5 * share : 0.3 + 0.7 * share;
 
-// Draw a token in a box from this corner; where it is too narrow for its word, the word is cut.
-function cell([add, write], key, [x, y, wide], {what, share, name}, more = {}) {
+// Draw a token in a box from this corner; where it is too narrow for its word, the word is cut. Behind the last one of a
+// round there is some room more.
+function cell([add, write], key, [x, y, wide, behind = 0], {what, share, name}, more = {}) {
   const blue = what === 'kept' ? strength(share) : 1;
-  add(`t${key}`, 'rect', {x: x + 1, y, width: wide - 2, height: 12, rx: 2, fill: INK[what],
-    'fill-opacity': blue, stroke: what === 'kept' ? 'none' : INK.faint, 'stroke-width': 0.8, ...dashes(what), ...more});
+  add(`t${key}`, 'rect', {x: x + 1, y, width: wide - 2 - behind, height: 12, rx: 2, fill: INK[what],
+    'fill-opacity': blue, stroke: what === 'kept' ? 'none' : INK.faint, 'stroke-width': 0.8, ...dashes(what), ...more, ...classes(what, more.class)});
   const letters = bare(name), most = Math.floor((wide - 2) / LETTER);
   const shown = letters.length <= most ? letters : `${letters.slice(0, most - 1)}…`;
   const fill = what === 'kept' ? (blue > 0.9 ? '#FFFFFF' : '#000000') : what === 'none' ? '#595959' : '#111111';
-  if (most > 1 || shown === letters) write(`w${key}`, x + wide / 2, y + 10, shown,
-    {'text-anchor': 'middle', 'font-family': MONO, fill, 'pointer-events': 'none'});
+  if (most > 1 || shown === letters) write(`w${key}`, x + (wide - behind) / 2, y + 10, shown,
+    {'text-anchor': 'middle', 'font-family': MONO, fill, 'pointer-events': 'none', class: what === 'refused' ? 'lablib-on-refused' : ''});
 }
 
 // Draw a text. cells: [{what, share, name, note}], rounds: [[start, tokens, drafts in vain]], mean: tokens a
 // round, drawn as a dot beside it with its note, hollow where it is of few rounds; at: the cells' spots; lines: of a text;
 // place: of a number beside them.
 function row([add, write], number, {cells, rounds, mean, note, few}, {at, high, left, y: top, lines, place}) {
+  const ends = new Set(rounds.map(([start, tokens]) => start + tokens - 1));
   cells.forEach((each, column) => {
     const [line, from, wide] = at[column];
-    cell([add, write], `${number}.${column}`, [left + from, top + (line + 1) * high - 18, wide], each,
+    cell([add, write], `${number}.${column}`, [left + from, top + (line + 1) * high - 18, wide, ends.has(column) ? GAP : 0], each,
       {cell: [number, column], class: 'lablib-cell', note: each.note});
   });
   rounds.forEach(([start, tokens, vain], i) => {
     const own = at.slice(start, start + tokens), [last, x, wide] = own.at(-1);
     const parts = [...new Set(own.map(([line]) => line))].map(line => own.filter(each => each[0] === line));
     const bracket = parts.map(part => `M${left + part[0][1] + 2} ${top + (part[0][0] + 1) * high - 3.5}${part === parts[0] ? 'm0 -2v2' : ''}`
-      + `H${left + part.at(-1)[1] + part.at(-1)[2] - 2}`).join('');
-    add(`b${number}.${i}`, 'path', {fill: 'none', stroke: INK.line, d: `${bracket}v-2`});
+      + `H${left + part.at(-1)[1] + part.at(-1)[2] - 2 - (part === parts.at(-1) ? GAP : 0)}`).join('');
+    add(`b${number}.${i}`, 'path', {fill: 'none', stroke: INK.line, 'stroke-width': 1.4, d: `${bracket}v-2`});
     // where it was cut: a tick for each draft behind the refused one
     if (vain && own.length === tokens) add(`d${number}.${i}`, 'path', ticks(vain, left + x + 1, top + (last + 1) * high - 18.8, wide - 2));
   });
