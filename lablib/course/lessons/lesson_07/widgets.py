@@ -275,9 +275,10 @@ def _columns(texts: Sequence[GreedyText], gamma: int) -> list[tuple[int, int]]:
 
 
 def _about(texts: Sequence[GreedyText]) -> dict[str, Any]:
-    """Return how many texts are counted, and which class is the hardest, with its places."""
+    """Return how many texts are counted, whether drafts ever miss, and the hardest class's places."""
+    missed = not all(all(text.agree) for text in texts)
     hardest, places = _hardest(texts)
-    return {"counted": len(texts), "hardest": hardest, "places": places}
+    return {"counted": len(texts), "missed": missed, "hardest": hardest, "places": places}
 
 
 def _hardest(texts: Sequence[GreedyText]) -> tuple[str, list[int]]:

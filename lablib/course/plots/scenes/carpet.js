@@ -1,11 +1,11 @@
 // The acceptance carpet: one row a text, one cell a token of the target, one bracket a round.
 //
-// constants: {tasks: {name: [{tokens, classes, overlap, guess, p, q}]}, about: {name: {counted, hardest, places, grows}},
+// constants: {tasks: {name: [{tokens, classes, overlap, guess, p, q}]}, about: {name: {counted, missed, hardest, places, grows}},
 //   rows, most, prices}
 //   of each text: its tokens, their classes, Σ min(p, q) at each place, the draft's best token
 //   there with the target's p and the draft's q of it; about each task: how many texts are counted,
-//   the class that is hardest to draft with its places, and whether each text has a row however many
-//   lines it needs, as a reader's own have; prices: {draft, read: [T(k) / T(1)]} or null.
+//   whether the draft ever misses, the class that is hardest to draft with its places, and whether each
+//   text has a row however many lines it needs, as a reader's own have; prices: {draft, read: [T(k) / T(1)]} or null.
 // data: {task, gamma, rounds: [[[start, kept, counted]]], columns: [[kept, judged]], classes:
 //   [[name, share, low, high, judged]], tokens, low, high, theory: of each γ (no low, no high: of
 //   too few texts), time: {plain, reading, drafting}}
@@ -17,13 +17,13 @@ const SILENT = [() => {}, () => {}];  // pens that draw nothing: to ask how much
 function carpet(constants, data, room, chosen) {
   const {most, tasks, about} = constants, {gamma} = data, {counted, hardest, places, grows} = about[data.task];
   const all = tasks[data.task], longest = data.columns.length;
-  const narrow = room < 830, slim = room < 560, beside = slim ? 96 : narrow ? 132 : 140;
+  const narrow = room < 830, slim = room < 560, rare = room < 350, beside = slim ? 96 : narrow ? 132 : 140;
   const width = Math.max(250, Math.min(room, 850)), left = 4;
   const names = all.flatMap(each => each.tokens), across = width - left - beside - 14;
   const least = cloth.least(names, slim), right = width - 2, needed = wanted(all, longest, least);
   const lines = [slim ? 2 : 1, 2, 3, 4, 5, 6].find(n => n === 6 || cloth.spots(needed, across, n).length === longest);
   // where words need more lines, fewer texts have as much room: a picture is as high for every task
-  const rows = slim && !grows ? Math.min(8, constants.rows) : constants.rows;  // on a phone what is below is soon in sight
+  const rows = slim && !grows ? Math.min(rare ? 9 : 8, constants.rows) : constants.rows;  // on a phone what is below is soon in sight
   const high = 22, free = (slim ? 30 + 48 * rows : (room < 640 ? 29 : 22.5) * rows) - 30 * (lines - 1);
   const own = lines > 1 ? lines * high + 4 : high;  // of a text
   const count = grows ? rows : Math.max(1, Math.min(rows, Math.floor(free / own)));
@@ -37,7 +37,7 @@ function carpet(constants, data, room, chosen) {
   const vain = drawn.reduce((sum, text) => sum + text.vain, 0);
   const seen = look => drawn.some(({cells}) => cells.some(({what}) => what === look));
   const absent = {refused: !seen('refused'), vain: !vain, uncounted: !seen('uncounted')};
-  const named = task => looks(tasks[task], about[task]);
+  const named = task => looks(about[task]);
   const keys = Math.max(...Object.keys(tasks).map(task => cloth.legend(SILENT, named(task), left, 35, width)));
   cloth.legend(pens, named(data.task).map(([look, words]) => [look, words, !absent[look]]), left, 35, width);
   const shares = keys + 35, top = shares + 15 + 30 * (lines - 1);
@@ -72,7 +72,7 @@ function carpet(constants, data, room, chosen) {
     write(`said${i}`, side + 16, shares - 20 + 12 * i, words, {fill: INK.faint, 'font-size': 11}));
 
   headings(write, at, places, texts, gamma, left, top - 4);
-  const bottom = top + count * tall, rare = room < 350, some = `${texts.length} of ${counted} texts`;
+  const bottom = top + count * tall, some = `${texts.length} of ${counted} texts`;
   const hollow = drawn.some(text => text.few) ? ', hollow: few rounds' : '';
   if (texts.length < counted) write('first', rare ? left : right, rare ? bottom + 12 : 15, rare ? some : `rows: ${slim ? '' : 'the first '}${some}`,
     {fill: INK.faint, 'font-size': 11, 'text-anchor': rare ? 'start' : 'end'});
@@ -98,8 +98,7 @@ function carpet(constants, data, room, chosen) {
 }
 
 // Return the looks of a task's picture, whatever is drafted, and their words.
-function looks(texts, {hardest, places}) {
-  const missed = texts.some(({guess, tokens}) => guess.some((word, i) => word !== tokens[i]));
+function looks({missed, hardest, places}) {
   return [['kept', 'kept (stronger: p ≈ q)'], ['own', 'bonus'], ['round', 'a round'],
     missed && ['refused', 'refused, corrected'], missed && ['vain', 'a draft in vain'],
     places.length && ['hard', `${/^[aeiou]/.test(hardest) ? 'an' : 'a'} ${hardest} (hardest class)`],

@@ -69,15 +69,15 @@ function spots(widths, across, lines) {
 const strength = share => share < 0.9 ? 0.2 + 0.5 * share : 0.3 + 0.7 * share;
 
 // Draw a token in a box from this corner; where it is too narrow for its word, the word is cut. Behind the last one of a
-// round there is some room more.
+// round there is some more room, if its letters leave it.
 function cell([add, write], key, [x, y, wide, behind = 0], {what, share, name}, more = {}) {
-  const blue = what === 'kept' ? strength(share) : 1;
-  add(`t${key}`, 'rect', {x: x + 1, y, width: wide - 2 - behind, height: 12, rx: 2, fill: INK[what],
+  const blue = what === 'kept' ? strength(share) : 1, letters = bare(name), gap = Math.max(0, Math.min(behind, wide - 4 - LETTER * letters.length));
+  add(`t${key}`, 'rect', {x: x + 1, y, width: wide - 2 - gap, height: 12, rx: 2, fill: INK[what],
     'fill-opacity': blue, stroke: what === 'kept' ? 'none' : INK.faint, 'stroke-width': 0.8, ...dashes(what), ...more, ...classes(what, more.class)});
-  const letters = bare(name), most = Math.floor((wide - 2) / LETTER);
+  const most = Math.floor((wide - 2) / LETTER);
   const shown = letters.length <= most ? letters : `${letters.slice(0, most - 1)}…`;
   const fill = what === 'kept' ? (blue > 0.9 ? '#FFFFFF' : '#000000') : what === 'none' ? '#595959' : '#111111';
-  if (most > 1 || shown === letters) write(`w${key}`, x + (wide - behind) / 2, y + 10, shown,
+  if (most > 1 || shown === letters) write(`w${key}`, x + (wide - gap) / 2, y + 10, shown,
     {'text-anchor': 'middle', 'font-family': MONO, fill, 'pointer-events': 'none', class: what === 'refused' ? 'lablib-on-refused' : ''});
 }
 
@@ -98,7 +98,7 @@ function row([add, write], number, {cells, rounds, mean, note, few}, {at, high, 
       + `H${left + part.at(-1)[1] + part.at(-1)[2] - 2 - (part === parts.at(-1) ? GAP : 0)}`).join('');
     add(`b${number}.${i}`, 'path', {fill: 'none', stroke: INK.line, 'stroke-width': 1.4, d: `${bracket}v-2`});
     // where it was cut: a tick for each draft behind the refused one
-    if (vain && own.length === tokens) add(`d${number}.${i}`, 'path', ticks(vain, left + x + 1, top + (last + 1) * high - 18.8, wide - 2));
+    if (vain && own.length === tokens) add(`d${number}.${i}`, 'path', ticks(vain, left + x + 1, top + (last + 1) * high - 18.8, wide - 2 - GAP));
   });
   const middle = top + (lines * high) / 2 - 2;
   add(`Y${number}`, 'path', {d: `M${place(1)} ${middle}H${place(mean || 1)}`, stroke: INK.yield, 'stroke-width': 2});

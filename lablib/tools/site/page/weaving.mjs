@@ -19,7 +19,8 @@ export const weaving = {
       throw new Error(`After it the target writes ${tokens.length} tokens: a whole round may need ${LONGEST + 1}.`);
     const said = await lab.read([...ids, ...tokens], ids.length - 1, ['target', 'draft']);
     const texts = [...before?.texts ?? [], this.compared(lab, tokens, said)].slice(-MOST_ROWS);
-    const about = {counted: texts.length, ...hardestOf(texts), grows: true};
+    const missed = texts.some(({agree}) => agree.includes(false));
+    const about = {counted: texts.length, missed, ...hardestOf(texts), grows: true};
     const dressed = {...constants, tasks: {[YOURS]: texts}, about: {[YOURS]: about}, rows: texts.length};
     show({name: YOURS, texts, prices: constants.prices, constants: dressed});
     return 'Your next text is a row below. Reset brings the lesson’s picture back.';
