@@ -1,6 +1,7 @@
 """Scenes in Chromium: what the page draws is what the data say, and it can be pointed at."""
 
 import contextlib
+import dataclasses
 import io
 import itertools
 import json
@@ -878,8 +879,9 @@ def test_drafts_in_vain_are_those_of_the_rows_that_are_drawn(page):
             rows = int(re.search("([0-9]+) of 15 texts", said)[1])
             rounds = [each for some in data["rounds"][:rows] for each in some if each[2]]
             vain = sum(max(0, 3 - kept) for _, kept, _ in rounds)
-            of = f"these {rows} rows" if width > 560 else f"({rows} {'rows' if rows > 1 else 'row'})"
-            assert re.search(rf"{vain} (drafts in vain in|in vain) {re.escape(of)}", said)
+            many = "rows" if rows > 1 else "row"
+            slim, wide = f"{vain} in vain ({rows} {many})", f"{vain} drafts in vain in these {rows}"
+            assert (wide if width > 560 else slim) in said
             ticks = page.locator(TICKS).evaluate_all(
                 "all => all.map(e => e.getAttribute('d').split('M').length - 1)"
             )
@@ -1012,6 +1014,64 @@ def test_places_of_the_hardest_class_are_marked_whatever_is_drafted(page):
         assert name["top"] < beside["top"] < beside["bottom"] < name["bottom"]
         show(task="edits", draft_tokens=gamma)
         assert marks.count() == 0
+
+
+def test_a_key_stands_where_something_needs_it(page):
+    """Where nothing is in vain or cut by the end, no key says what that looks like."""
+    texts = [drafted("sums", REFUSED), drafted("stories", AGREED)]
+    show = opened(page, Acceptance(texts, COSTS), moves=False)
+    for task, gamma, seen in (
+        ("sums", 1, {"refused, corrected", "cut by the end"}),
+        ("sums", 4, {"refused, corrected", "a draft in vain", "cut by the end"}),
+        ("stories", 4, {"cut by the end"}),
+        ("stories", 2, set()),
+    ):
+        show(task=task, draft_tokens=gamma)
+        said = {*page.locator("svg text").all_text_contents()}
+        assert {"kept (stronger: p ≈ q)", "bonus", "a round"} <= said
+        assert said & {"refused, corrected", "a draft in vain", "cut by the end"} == seen
+        fills = page.locator(".lablib-cell").evaluate_all(FILLS)
+        assert ("#CCCCCC" in fills) == ("cut by the end" in seen)
+        assert (page.locator(TICKS).count() > 0) == ("a draft in vain" in seen)
+
+
+@pytest.mark.parametrize("width", [1000, 382])
+def test_what_is_as_far_apart_as_a_round_is_long_is_said(page, width):
+    """Operands are six tokens apart: rounds of six fall into step, and judge no draft there."""
+    kinds = tuple("operand" if i % 6 == 5 else "sign" for i in range(33))
+    agree = tuple(kind == "sign" for kind in kinds)
+    text = drafted("sums", agree, kinds)
+    text = dataclasses.replace(text, tokens=(*text.tokens[:-1], "∅"))
+    show = opened(page, Acceptance([text] * 3), moves=False)
+    marks = page.locator("svg path[d*='h7l-3.5 4.5z']")
+    with narrowed(page, width):
+        for gamma, words in ((4, "6 tokens"), (5, "6( tokens)? = γ . 1")):
+            data = show(draft_tokens=gamma)
+            (judged,) = (each[4] for each in data["classes"] if each[0] == "operand")
+            hollow = [data["columns"][i][1] for i in range(5, 33, 6)].count(0) + (judged == 0)
+            assert hollow == 6 if gamma == 5 else hollow < 2
+            said = page.locator("svg text").all_text_contents()
+            assert sum(bool(re.fullmatch(words, each)) for each in said) == 1
+            assert said.count("6") == (3 if width == 1000 else 0) + 1  # and one of γ's axis
+            assert marks.evaluate_all(FILLS).count("#FFFFFF") == hollow
+            assert said.count("end") == said.count("∅") / 3 == 1  # its cells are too narrow
+            assert page.evaluate(CROWDED) == []
+            assert outside(page) == []
+
+
+def test_a_refused_token_is_not_dim_on_a_dark_page(page, shown):
+    shown(task="sums", draft_tokens=4)
+    cell = page.locator(".lablib-cell[fill='#E69F00']").first
+    colours = """e => [e, e.nextElementSibling].map(
+      each => getComputedStyle(each).fill.match(/[0-9]+/g).map(Number))"""
+    light_page = cell.evaluate(colours)
+    page.evaluate("document.documentElement.setAttribute('theme', 'dark')")
+    page.evaluate(STILL)
+    ground, letters = map(turned, cell.evaluate(colours))
+    assert light_page == [[0xE6, 0x9F, 0x00], [0x11, 0x11, 0x11]]
+    assert contrast(ground, letters) >= 4.5
+    assert light(ground) >= light(turned((0x00, 0x72, 0xB2)))  # of what is kept
+    assert light(ground) > 2 * light(turned(light_page[0]))
 
 
 def test_letters_on_the_blue_of_kept_tokens_can_be_read(page):

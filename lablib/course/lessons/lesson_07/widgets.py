@@ -275,7 +275,7 @@ def _columns(texts: Sequence[GreedyText], gamma: int) -> list[tuple[int, int]]:
 
 
 def _about(texts: Sequence[GreedyText]) -> dict[str, Any]:
-    """Return how many texts are counted, whether drafts ever miss, and the hardest class's places."""
+    """Return how many texts are counted, if drafts ever miss, and the hardest class's places."""
     missed = not all(all(text.agree) for text in texts)
     hardest, places = _hardest(texts)
     return {"counted": len(texts), "missed": missed, "hardest": hardest, "places": places}

@@ -13,7 +13,7 @@
 const INK = {...cloth.INK, p: '#BBBBBB', q: '#B84F00'};
 const OUTLINE = {fill: 'none', stroke: INK.q, 'stroke-width': 1.6};
 const REST = {fill: INK.refused, 'fill-opacity': 0.45};
-const LOOKS = [['kept', 'kept (stronger: p and q agree)'], ['refused', 'refused, corrected'], ['own', 'bonus']];
+const LOOKS = [['kept', 'kept (stronger: p ≈ q)'], ['refused', 'refused, corrected'], ['own', 'bonus']];
 const RULES = {match: '#A0437A', coupled: '#00707A', rejection: '#333333', block: '#7A6200'};  // no colour of a token's fate, or of q
 const TALL = 124;  // of a panel's axes
 const WORDS = 4;  // have a row at a token; all others share one
