@@ -142,7 +142,9 @@ class Dashboard(SceneExplorer):
     ) -> dict[str, Any]:
         """Return the rounds of one toss, what they drafted, and what rounds come to on average."""
         texts, chances = self._chances(task, drafter)
-        first, k = self.recording.of(temperature).start, RULES.index(rule)
+        own, k = self.recording.of(temperature), RULES.index(rule)
+        first, longest = own.start, texts.lengths[own].max()
+        begun = [chances[i][own, :longest, 0] for i in (k, RULES.index("rejection"))]
         here = self.expected(task, drafter, draft_tokens)[self.recording.at(temperature)][k]
         drawn, written = self._drawn(task, drafter, temperature), self._some(task, temperature)
         tossed, judged = [], []
@@ -166,6 +168,7 @@ class Dashboard(SceneExplorer):
         return {
             "rounds": tossed,
             "judged": judged,
+            "columns": _columns(begun, texts.offered[own, :longest] > 0),
             "means": [
                 round(here.of(slice(row, row + 1)).tokens_per_round, 3) for row in range(self.ROWS)
             ],
@@ -250,7 +253,7 @@ class Dashboard(SceneExplorer):
         """
         written = temperature if written is None else written
         found = []
-        for p, q in self.rows(task, drafter, self._on_grid(written)):
+        for p, q in self.rows(task, drafter, written):
             guessed = np.isfinite(q).any(axis=-1, keepdims=True)
             drawn = probabilities(np.where(guessed, q, 0), temperature)
             found.append((probabilities(p, temperature), np.where(guessed, drawn, 0)))
@@ -259,9 +262,6 @@ class Dashboard(SceneExplorer):
     def overlaps(self, task: str, drafter: str, temperature: float) -> list[np.ndarray]:
         """Return Σ min(p, q) at each token ``(n,)`` of each text."""
         return [np.minimum(*each).sum(axis=-1) for each in self.both(task, drafter, temperature)]
-
-    def _on_grid(self, temperature: float) -> float:
-        return float(self.recording.temperatures[self.recording.at(temperature)])
 
     def _measured(self, task: str, drafter: str, rule: str) -> list[tuple[float, float, float]]:
         """Return what the engine kept at each temperature, and the ends of its 95 % interval."""
@@ -324,6 +324,16 @@ def _fate(
         return [share, int(100 * keep * fell)]
     at = max(share, int(100 * (keep + (1 - keep) * fell)))
     return [share, at, draft, *_rounded([p[draft], q[draft]], 1000)]
+
+
+def _columns(chances: list[np.ndarray], drafted: np.ndarray) -> list[tuple[int, ...]]:
+    """Return of each place with which of these chances ``(B, N)`` a draft is kept, in percent.
+
+    And in how many of B texts anything is ``drafted`` there.
+    """
+    texts = drafted.sum(axis=0)
+    means = [(each * drafted).sum(axis=0) / np.maximum(texts, 1) for each in chances]
+    return [*zip(*map(_rounded, means), texts.tolist(), strict=True)]
 
 
 def _rounded(values: Any, parts: int = 100) -> list[Any]:
