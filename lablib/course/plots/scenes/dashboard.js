@@ -71,13 +71,18 @@ function under(write, key, x, y, texts, room) {
 // Draw over the columns, as the first text's cells have them, how often a draft there is kept: by this rule, and by rejection.
 function columns([add, write], {columns: all, rule}, at, {left, low, end, right, lines}) {
   const often = Math.max(...all.map(each => each[2])), thick = Math.max(4, Math.min(12, Math.min(...at.map(each => each[2])) - 4));
-  for (let line = 0; line < lines; line++) [0, 1].forEach(share =>
-    add(`share${line}.${share}`, 'path', {d: `M${left} ${low + STRIP * line - 22 * share}H${end}`, stroke: share ? INK.grid : INK.faint}));
+  for (let line = 0; line < lines; line++) {
+    [0, 1].forEach(share =>
+      add(`share${line}.${share}`, 'path', {d: `M${left} ${low + STRIP * line - 22 * share}H${end}`, stroke: share ? INK.grid : INK.faint}));
+    if (line) write(`line${line}`, end + 16, low + STRIP * line - 8, `line ${line + 1}`, {fill: INK.faint});
+  }
   at.forEach(([line, from, wide], column) => {
     const [kept, most, texts] = all[column], foot = low + STRIP * line, middle = left + from + wide / 2;
     const thin = Math.max(2, thick * texts / often);
-    [[`cm${column}`, most, GIVEN], [`cs${column}`, kept, INK.kept]].forEach(([key, share, fill]) =>
-      add(key, 'rect', {x: middle - thin / 2, y: foot - 0.22 * share, width: thin, height: 0.22 * share, fill}));
+    [[`cm${column}`, most, GIVEN], [`cs${column}`, kept, INK.kept]].forEach(([key, share, fill]) => {
+      const high = texts ? Math.max(1.5, 0.22 * share) : 0;
+      add(key, 'rect', {x: middle - thin / 2, y: foot - high, width: thin, height: high, fill});
+    });
     if (!texts) write(`cn${column}`, middle, foot - 7, '–', {'text-anchor': 'middle', fill: INK.faint});
     const note = `Token ${column + 1} of a text: of drafts there ${rule} keeps ${share_of(kept)} on average over ${texts} texts`
       + (most > kept ? `, rejection ${share_of(most)}.` : '.');
