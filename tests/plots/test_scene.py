@@ -468,7 +468,7 @@ ENDS = (
 )
 
 
-@pytest.mark.parametrize("width", [1000, 700, 580, 390])
+@pytest.mark.parametrize("width", [1000, 730, 700, 580, 390])
 def test_the_dashboard_stands_still_and_everything_has_room(page, board, width):
     show, sizes = opened(page, board), set()
     with narrowed(page, width):

@@ -58,7 +58,7 @@ function dashboard(constants, data, room, chosen) {
   const second = stacked ? left : left + token + 16, third = second + share + (stacked ? 18 : narrow ? 26 : 40);
   a_token(pens, constants, data, [left, below, token], one);
   a_round(pens, constants, data, [second, low, share]);
-  temperatures(pens, constants, data, [third, low, right - third]);
+  temperatures(pens, constants, data, [third, low, right - third], stacked);
   return {width, height: low + step + (stacked ? 15 : 0), shapes, told: one.slice(0, 2)};
 }
 
@@ -281,7 +281,7 @@ function frame([add, write], key, title, [x, y, width], names) {
 }
 
 // α of each rule along the temperatures, with the engine's intervals as bands, and, grey, that of other drafters.
-function temperatures(pens, {grid, rules, engine, texts}, data, [x, y, room]) {
+function temperatures(pens, {grid, rules, engine, texts}, data, [x, y, room], stacked) {
   const [add, write] = pens, from = x + 22, width = room - 22 - 73, bottom = y + 24 + TALL;
   const drawn = Object.entries(data.others), scale = spread(data);
   const title = `α of ${drawn.length ? data.drafter : 'judged drafts'}`;
@@ -322,12 +322,12 @@ function temperatures(pens, {grid, rules, engine, texts}, data, [x, y, room]) {
   const near = [middle - 14, middle, middle + 14].flatMap(spot => every.map(line => along(line, (spot - from) / width)));
   write('hnowt', middle, clear(at(data.alpha), near, y + 24, bottom), data.alpha.toFixed(2),
     {'text-anchor': 'middle', fill: RULES[data.rule], 'font-weight': 700, ...cloth.HALO});
-  const all = `all ${texts} texts`, short = room < 330;  // then words go on below
-  under(write, 'heat', from - 18, y, counted ? [`theory: ${all}; bands: the engine on others, 95 %`, `${all}; bands: engine, 95 %`, all]
+  const all = `all ${texts} texts`, short = room < 330;  // then some words stand below
+  under(write, 'heat', from - 18, y, counted ? [`theory: ${all}; bands: the engine on others, 95 %`, `${all}; bands: the engine on others`, `${all}; bands: engine, 95 %`, all]
     : [`theory: ${all}; γ = ${engine} has the engine's bands, too`, `${all}; bands: with γ = ${engine}`, all], room);
-  const words = [short && 'lines: theory', short && counted && 'bands: the engine on other texts', drawn.length && "grey: others' rejection"];
-  cloth.wrapped(words.filter(Boolean).join('; '), (x + room) / 5.9).forEach((line, n) =>
-    write(`bands${n}`, x + room, bottom + (short ? 59 : 44) + 14 * n, line, {fill: INK.faint, 'text-anchor': 'end'}));
+  const words = [short && 'lines: theory', short && stacked && counted && 'bands: the engine on other texts', drawn.length && "grey: others' rejection"];
+  cloth.wrapped(words.filter(Boolean).join('; '), (stacked ? x + room : room) / 5.9).forEach((line, n) =>
+    write(`bands${n}`, x + room, bottom + (short && stacked ? 59 : 44) + 14 * n, line, {fill: INK.faint, 'text-anchor': 'end'}));
 }
 
 // Return how high a line is after this share of its length.
