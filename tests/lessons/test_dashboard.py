@@ -118,6 +118,39 @@ def test_shared_noise_keeps_what_it_promises_in_every_cell(board, parts):
     assert places > 8000
 
 
+@pytest.mark.parametrize("task", ["sums", "stories"])
+def test_columns_are_means_over_all_texts_that_have_a_draft_there(task, board, parts):
+    recording, target, draft, *_ = parts
+    texts, chances = recording.texts(task, 1.0), {"match": [], "rejection": []}
+    for prompt, tokens in texts:
+        own, ids = slice(len(prompt) - 1, -1), mx.array([[*prompt, *tokens]])
+        p, q = (
+            np.take_along_axis(np.array(mx.softmax(model(ids)[0, own], axis=-1)), at, axis=-1)[:, 0]
+            for at in [np.array(tokens)[:, None]]
+            for model in (target, draft)
+        )
+        chances["match"].append(q)
+        chances["rejection"].append(np.minimum(1, q / p))
+    for rule in chances:
+        columns = seen(board, task, DRAFT, rule, 4, 1.0)["columns"]
+        assert len(columns) == max(len(tokens) for _, tokens in texts)
+        for place, (kept, most, count) in enumerate(columns):
+            for share, of in ((kept, rule), (most, "rejection")):
+                wanted = [each[place] for each in chances[of] if len(each) > place]
+                assert count == len(wanted)
+                assert share == pytest.approx(100 * np.mean(wanted), abs=0.6)
+
+
+def test_a_lookups_columns_leave_out_texts_without_a_guess(board):
+    data = seen(board, "stories", LOOKUP, "rejection", 4, 1.0)
+    texts, _ = board._chances("stories", LOOKUP)
+    offered = texts.offered[board.recording.of(1.0)]
+    counts = [count for *_, count in data["columns"]]
+    assert counts == (offered > 0).sum(axis=0)[: len(counts)].tolist()
+    assert min(counts) < max(counts) < board.recording.problems
+    assert all(share == 0 for share, _, count in data["columns"] if not count)
+
+
 def test_a_lookup_is_certain_or_silent(board):
     data = seen(board, "stories", LOOKUP, "rejection", 4, 1.0)
     every = [word for row in data["best"] for place in row for word in place]

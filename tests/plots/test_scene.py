@@ -16,7 +16,7 @@ from lablib.course.lessons.lesson_04.widgets import SlotTimeline
 from lablib.course.lessons.lesson_07.rounds import LOOKS, RoundByRound
 from lablib.course.lessons.lesson_07.speed import LengthCurves
 from lablib.course.lessons.lesson_07.widgets import Acceptance, GreedyText
-from lablib.course.lessons.lesson_08.dashboard import WORDS, shipped_dashboard
+from lablib.course.lessons.lesson_08.dashboard import PLAYED, WORDS, shipped_dashboard
 from lablib.course.lessons.lesson_10.widgets import scars
 from lablib.course.lessons.lesson_11.widgets import TreeFilm
 from lablib.course.lessons.lesson_13.rounds import Prices
@@ -469,7 +469,7 @@ ENDS = (
 )
 
 
-@pytest.mark.parametrize("width", [1000, 700, 580, 390])
+@pytest.mark.parametrize("width", [1000, 730, 700, 580, 390])
 def test_the_dashboard_stands_still_and_everything_has_room(page, board, width):
     show, sizes = opened(page, board), set()
     with narrowed(page, width):
@@ -532,9 +532,44 @@ def test_the_dashboard_says_which_texts_it_counts_and_which_go_on(page, board):
         with narrowed(page, width):
             data = show(task=task, temperature=1.5)
             names = page.locator("svg text").all_text_contents()
-            assert sum(f"all {count} texts" in name for name in names) == 2
+            under = [name for name in names if f"all {count} texts" in name]
+            assert len(under) == 3  # of the carpet, of rounds and of α: a line below its headline
+            assert f"rows: the first {board.ROWS}, one toss" in under[0]
             cut = sum(map(len, data["tokens"])) > page.locator(".lablib-cell").count()
             assert ("…" in names) == cut == (task == "stories")
+
+
+# Of each bar above the first text's cells: how high it is, of which colour, and how far aside.
+STRIP = """() => {
+  const box = e => e.getBoundingClientRect();
+  const cells = [...document.querySelectorAll('.lablib-cell')];
+  const bars = [...document.querySelectorAll('svg rect:not([rx])')].filter(e =>
+    ['#0072B2', '#D0D0D0'].includes(e.getAttribute('fill')) && box(e).bottom < box(cells[0]).top);
+  const middle = e => (box(e).left + box(e).right) / 2;
+  return bars.map(e => [e.getAttribute('fill'), box(e).height / 22,
+    Math.min(...cells.map(cell => Math.abs(middle(cell) - middle(e))))]);
+}"""
+
+
+def test_what_columns_keep_stands_above_them(page, board):
+    """The more numbers of a sum are there already, the less both models agree about the next."""
+    show = opened(page, board, moves=False)
+    for rule in PLAYED:
+        data = show(task="sums", rule=rule)
+        assert len(data["columns"]) == max(map(len, data["tokens"]))
+        drawn = {"#0072B2": [], "#D0D0D0": []}
+        for fill, high, aside in page.evaluate(STRIP):
+            if aside < 1:  # not in the key beside them
+                drawn[fill].append(high)
+        for shares, at in ((drawn["#0072B2"], 0), (drawn["#D0D0D0"], 1)):
+            assert shares == pytest.approx([each[at] / 100 for each in data["columns"]], abs=0.01)
+        numbers = [2, 8, 14, 20, 26]
+        stair = [data["columns"][column][1] for column in numbers]
+        assert stair == sorted(stair, reverse=True)
+        assert stair[0] - stair[-1] > 40
+        less = any(kept < most for kept, most, _ in data["columns"])
+        assert less == (rule == "match")
+        assert ("rejection" in page.locator("svg text[fill='#767676']").all_text_contents()) == less
 
 
 def test_the_resting_coin_lies_in_the_middle_of_what_was_refused(page, board):

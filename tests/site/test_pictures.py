@@ -381,7 +381,7 @@ def test_a_readers_dashboard_is_pythons(board, models):
     ties = 0
     for values, (data, caption) in zip(settings, found, strict=True):
         right, said = json.loads(json.dumps(wanted.frame(**{**values, "task": "your text"})))
-        for name in ("overlaps", "judged"):  # in whole percent and per mille
+        for name in ("overlaps", "judged", "columns"):  # in whole percent and per mille
             ties += near_ties(right.pop(name), data.pop(name))
         ties += near_words(right.pop("best"), data.pop("best"))
         assert_alike([right, said], [data, caption], NEAR)

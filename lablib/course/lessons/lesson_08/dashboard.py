@@ -142,19 +142,21 @@ class Dashboard(SceneExplorer):
     ) -> dict[str, Any]:
         """Return the rounds of one toss, what they drafted, and what rounds come to on average."""
         texts, chances = self._chances(task, drafter)
-        first, k = self.recording.of(temperature).start, RULES.index(rule)
+        own, k = self.recording.of(temperature), RULES.index(rule)
+        places = slice(0, texts.lengths[own].max())
+        offered = texts.offered[own, places]
+        chance, most = (chances[i][own, places] for i in (k, RULES.index("rejection")))
         here = self.expected(task, drafter, draft_tokens)[self.recording.at(temperature)][k]
         drawn, written = self._drawn(task, drafter, temperature), self._some(task, temperature)
+        rows = zip(written, drawn, chance, offered, self._coins, strict=False)
         tossed, judged = [], []
-        for row, ((prompt, tokens), (p, q)) in enumerate(zip(written, drawn, strict=True)):
-            which, length = first + row, int(texts.lengths[first + row])
-            offered, coins = texts.offered[which, :length], self._coins[row]
-            found = toss(chances[k][which], offered, coins, draft_tokens)
+        for (prompt, tokens), (p, q), stays, room, coins in rows:
+            found = toss(stays, room[: len(tokens)], coins, draft_tokens)
             tossed.append(found)
             judged.append([])
             lookup, start = NGram().begin(None, None, 1).lookup, 0
             for drafted, kept in found if rule in PLAYED else ():
-                said, likely = q[start : start + drafted], chances[k][which, start]
+                said, likely = q[start : start + drafted], stays[start]
                 if drafter == LOOKUP:  # it goes on from where the round began
                     guess = lookup([*prompt, *tokens[:start]], drafted)
                     said = np.equal.outer(guess, np.arange(q.shape[-1])).astype(float)
@@ -162,13 +164,13 @@ class Dashboard(SceneExplorer):
                 some = p[start:end], said, tokens[start:end], likely, coins[start:]
                 judged[-1].append([_fate(rule, *each) for each in zip(*some, strict=False)])
                 start += kept + 1
+        alone = (here.of(slice(row, row + 1)) for row in range(self.ROWS))
         kept, counts = here.alpha, self.recording.counted(task, temperature, rule, drafter)
         return {
             "rounds": tossed,
             "judged": judged,
-            "means": [
-                round(here.of(slice(row, row + 1)).tokens_per_round, 3) for row in range(self.ROWS)
-            ],
+            "columns": _columns([chance[..., 0], most[..., 0]], offered > 0),
+            "means": [round(text.tokens_per_round, 3) for text in alone],
             "shares": here.shares.round(4).tolist(),
             "coins": [(1 - kept) * kept**i for i in range(draft_tokens)] + [kept**draft_tokens],
             "tokens_per_round": here.tokens_per_round,
@@ -250,7 +252,7 @@ class Dashboard(SceneExplorer):
         """
         written = temperature if written is None else written
         found = []
-        for p, q in self.rows(task, drafter, self._on_grid(written)):
+        for p, q in self.rows(task, drafter, written):
             guessed = np.isfinite(q).any(axis=-1, keepdims=True)
             drawn = probabilities(np.where(guessed, q, 0), temperature)
             found.append((probabilities(p, temperature), np.where(guessed, drawn, 0)))
@@ -259,9 +261,6 @@ class Dashboard(SceneExplorer):
     def overlaps(self, task: str, drafter: str, temperature: float) -> list[np.ndarray]:
         """Return Σ min(p, q) at each token ``(n,)`` of each text."""
         return [np.minimum(*each).sum(axis=-1) for each in self.both(task, drafter, temperature)]
-
-    def _on_grid(self, temperature: float) -> float:
-        return float(self.recording.temperatures[self.recording.at(temperature)])
 
     def _measured(self, task: str, drafter: str, rule: str) -> list[tuple[float, float, float]]:
         """Return what the engine kept at each temperature, and the ends of its 95 % interval."""
@@ -324,6 +323,13 @@ def _fate(
         return [share, int(100 * keep * fell)]
     at = max(share, int(100 * (keep + (1 - keep) * fell)))
     return [share, at, draft, *_rounded([p[draft], q[draft]], 1000)]
+
+
+def _columns(chances: list[np.ndarray], drafted: np.ndarray) -> list[tuple[int, ...]]:
+    """Return of each place the mean chances of texts that have a draft there, and their number."""
+    texts = drafted.sum(axis=0)
+    means = [(each * drafted).sum(axis=0) / np.maximum(texts, 1) for each in chances]
+    return [*zip(*map(_rounded, means), texts.tolist(), strict=True)]
 
 
 def _rounded(values: Any, parts: int = 100) -> list[Any]:

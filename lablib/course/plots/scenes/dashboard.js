@@ -6,6 +6,7 @@
 //   tokens: [[id]], overlaps: [[percent]], best: [[[[id, p, q]]]] in per mille, a list for each token,
 //   rounds: [[[drafted, kept]]], judged: [[[[keep, coin, id, p, q]]]]: of each round's judged drafts in percent how
 //   likely the rule keeps it and where its coin fell, and, of a refused one, what it was, as in best (nothing of rules that throw no coin); means: of each text,
+//   columns: [[percent, percent, texts]]: of each place how likely the rule, and rejection, keep a draft there, and in how many texts,
 //   shares, coins: of rounds that keep 0 ... γ drafts, tokens_per_round, alpha,
 //   lines: {rule: [α]}, points: {rule: [[α, low, high]]}: one for each temperature, of a rule that was counted,
 //   others: {drafter: [α]} of rejection}
@@ -14,8 +15,11 @@ const INK = {...cloth.INK, p: '#BBBBBB', q: '#B84F00'};
 const OUTLINE = {fill: 'none', stroke: INK.q, 'stroke-width': 1.6};
 const REST = {fill: INK.refused, 'fill-opacity': 0.45};
 const LOOKS = [['kept', 'kept (stronger: p ≈ q)'], ['refused', 'refused, corrected'], ['own', 'bonus']];
+const GIVEN = '#D0D0D0';  // what a rule keeps less than rejection
+const SHARES = '#8F8F8F';  // of rounds: no colour of a token's fate, or of p
+const STRIP = 30;  // of bars over one line of columns
 const RULES = {match: '#A0437A', coupled: '#00707A', rejection: '#333333', block: '#7A6200'};  // no colour of a token's fate, or of q
-const TALL = 124;  // of a panel's axes
+const TALL = 112;  // of a panel's axes
 const WORDS = 4;  // have a row at a token; all others share one
 
 function dashboard(constants, data, room, chosen) {
@@ -35,23 +39,61 @@ function dashboard(constants, data, room, chosen) {
   write('title', left, 14, `${data.task}, ${hot}: ${mean.toFixed(2)} tokens a round${slim ? '' : ' expected'}`,
     {'font-size': slim ? 12 : 15, 'font-weight': 600});
   const none = texts.some(({cells}) => cells.some(({what}) => what === 'none'));
-  const top = cloth.legend(pens, [...LOOKS, ['round', 'a round of this toss'], ['none', 'nothing drafted', none]], left, 33, width) + 6, bottom = top + rows * tall;
+  const looks = [...LOOKS, ['round', 'a round of this toss'], ['none', 'nothing drafted', none]];
+  const said = rows < constants.texts ? `; rows: the first ${rows}, one toss` : '; rows: one toss', all = `all ${constants.texts} texts`;
+  under(write, 'title', left, 14, [`${all}, all tosses${said}`, `${all}${said}`, all], width - left);
+  const shares = cloth.legend(pens, looks, left, 45, width) + 30, top = shares + 2 + STRIP * (lines - 1), bottom = top + rows * tall;
+  columns(pens, data, at[0], {left, low: shares, end: left + across, right, lines});
   const more = Math.max(...names.map((words, number) => words.length - at[number].length)), vain = texts.reduce((sum, text) => sum + text.vain, 0);
   cloth.lines(pens, {left, place, most: constants.most, top, bottom, mean, right, end: left + across, more: slim || across > 520 ? more : 0, vain,
-    what: slim ? '● a text: expected tokens a round' : '● a text over all tosses: tokens a round'});
+    what: slim ? '● a text: tokens a round' : '● a text over all tosses: tokens a round'});
   texts.forEach((text, number) => {
     const spots = at[number], row = top + number * tall;
     cloth.row(pens, number, text, {at: spots, high, left, y: row, lines, place, right});
     if (spots.length < names[number].length) goes_on(write, number, spots.at(-1), {high, left, y: row});
   });
 
-  const one = picked(data, texts, chosen), below = bottom + 44, step = TALL + 74, low = below + stacked * (step + 6);
+  const one = picked(data, texts, chosen), below = bottom + 39, step = TALL + (stacked ? 86 : 74), low = below + stacked * (step + 6);
   const token = stacked ? Math.min(width - 10, 330) : narrow ? 274 : 302, share = stacked ? Math.max(122, 0.3 * width) : 0.18 * width;
   const second = stacked ? left : left + token + 16, third = second + share + (stacked ? 18 : narrow ? 26 : 40);
   a_token(pens, constants, data, [left, below, token], one);
   a_round(pens, constants, data, [second, low, share]);
-  temperatures(pens, constants, data, [third, low, right - third]);
+  temperatures(pens, constants, data, [third, low, right - third], stacked);
   return {width, height: low + step + (stacked ? 15 : 0), shapes, told: one.slice(0, 2)};
+}
+
+// Say in one line below a headline which texts it is about: of these words the first that there is room for.
+function under(write, key, x, y, texts, room) {
+  const shown = texts.find(text => 5.9 * text.length < room) ?? texts.at(-1);
+  write(`${key}-of`, x, y + 14, shown, {fill: INK.faint});
+}
+
+// Draw over the columns, as the first text's cells have them, how often a draft there is kept: by this rule, and by rejection.
+function columns([add, write], {columns: all, rule}, at, {left, low, end, right, lines}) {
+  const often = Math.max(...all.map(each => each[2])), thick = Math.max(4, Math.min(12, Math.min(...at.map(each => each[2])) - 4));
+  for (let line = 0; line < lines; line++) {
+    [0, 1].forEach(share =>
+      add(`share${line}.${share}`, 'path', {d: `M${left} ${low + STRIP * line - 22 * share}H${end}`, stroke: share ? INK.grid : INK.faint}));
+    if (line) write(`line${line}`, end + 16, low + STRIP * line - 8, `line ${line + 1}`, {fill: INK.faint});
+  }
+  at.forEach(([line, from, wide], column) => {
+    const [kept, most, texts] = all[column], foot = low + STRIP * line, middle = left + from + wide / 2;
+    const thin = Math.max(2, thick * texts / often);
+    [[`cm${column}`, most, GIVEN], [`cs${column}`, kept, INK.kept]].forEach(([key, share, fill]) => {
+      const high = texts ? Math.max(1.5, 0.22 * share) : 0;
+      add(key, 'rect', {x: middle - thin / 2, y: foot - high, width: thin, height: high, fill});
+    });
+    if (!texts) write(`cn${column}`, middle, foot - 7, '–', {'text-anchor': 'middle', fill: INK.faint});
+    const note = `Token ${column + 1} of a text: of drafts there ${rule} keeps ${share_of(kept)} on average over ${texts} texts`
+      + (most > kept ? `, rejection ${share_of(most)}.` : '.');
+    add(`ch${column}`, 'rect', {x: left + from + 1, y: foot - 22, width: wide - 2, height: 22, fill: 'transparent',
+      note: texts ? note : `Token ${column + 1} of a text: nothing is drafted there.`});
+  });
+  [0, 1].forEach(share => write(`share${share}t`, end + 5, low - 22 * share + 4, String(share), {fill: INK.faint}));
+  const less = all.some(([kept, most]) => most > kept + 1), thin = all.some(each => each[2] < often);
+  write('share', end + 16, low - 13, 'share kept', {fill: INK.faint});
+  if (less) add('share-k', 'rect', {x: end + 16, y: low - 8, width: 9, height: 9, fill: GIVEN});
+  write('share-more', end + (less ? 29 : 16), low, less ? 'rejection' : thin ? 'thin: few' : '', {fill: INK.faint});
 }
 
 // Say behind a text's last cell that it has more.
@@ -210,24 +252,25 @@ function says({rule, temperature}, {what, keep, coin}, own, draft, hairs) {
 // How many drafts a whole round keeps.
 function a_round(pens, {most, texts}, data, [x, y, width]) {
   const [add, write] = pens, from = x + 22, step = (width - 22) / (most + 1);
-  const title = `${width < 150 ? '' : 'share of '}rounds, all ${texts} texts`;
+  const title = width < 150 ? 'whole rounds' : 'share of whole rounds', all = `all ${texts} texts`;
+  under(write, 'round', from - 18, y, [`${all}, all tosses`, all], width);
   const at = frame(pens, 'round', title, [from, y, width - 22], ['0', '0.5', '1']);
-  for (let i = 0; i <= most; i++) write(`rx${i}`, from + step * (i + 0.5), y + 12 + TALL + 14, String(i), {'text-anchor': 'middle', fill: INK.faint});
+  for (let i = 0; i <= most; i++) write(`rx${i}`, from + step * (i + 0.5), y + 24 + TALL + 14, String(i), {'text-anchor': 'middle', fill: INK.faint});
   data.shares.forEach((share, i) => add(`r${i}`, 'rect', {x: from + step * i + 1.5, y: at(share), width: step - 3,
-    height: at(0) - at(share), fill: '#56B4E9', note: `${(100 * share).toFixed(1)} % of whole rounds keep ${i} drafts; `
+    height: at(0) - at(share), fill: SHARES, note: `${(100 * share).toFixed(1)} % of whole rounds keep ${i} drafts; `
       + `coins of one α would make it ${(100 * data.coins[i]).toFixed(1)} %.`}));
   data.coins.forEach((share, i) => {
     const cx = from + step * (i + 0.5), cy = at(share);
     add(`c${i}`, 'path', {d: `M${cx} ${cy - 4.5}l4.5 4.5l-4.5 4.5l-4.5 -4.5z`, fill: '#FFFFFF', stroke: INK.line, 'stroke-width': 1.4,
       'pointer-events': 'none'});
   });
-  write('round-name', from + (width - 22) / 2, y + 12 + TALL + 29, 'drafts kept', {'text-anchor': 'middle', fill: INK.faint});
-  write('round-key', from, y + 12 + TALL + 44, '◇ coins of one α');
+  write('round-name', from + (width - 22) / 2, y + 24 + TALL + 29, 'drafts kept', {'text-anchor': 'middle', fill: INK.faint});
+  write('round-key', from, y + 24 + TALL + 44, '◇ coins of one α');
 }
 
 // Draw axes from the first of these names to 1 over a height of TALL; return where a value lies.
 function frame([add, write], key, title, [x, y, width], names) {
-  const at = value => y + 12 + TALL * (1 - value) / (1 - names[0]);
+  const at = value => y + 24 + TALL * (1 - value) / (1 - names[0]);
   write(key, x - 18, y, title, {'font-weight': 600});
   names.forEach(name => {
     const place = at(Number(name));
@@ -238,10 +281,10 @@ function frame([add, write], key, title, [x, y, width], names) {
 }
 
 // α of each rule along the temperatures, with the engine's intervals as bands, and, grey, that of other drafters.
-function temperatures(pens, {grid, rules, engine, texts}, data, [x, y, room]) {
-  const [add, write] = pens, from = x + 22, width = room - 22 - 73, bottom = y + 12 + TALL;
+function temperatures(pens, {grid, rules, engine, texts}, data, [x, y, room], stacked) {
+  const [add, write] = pens, from = x + 22, width = room - 22 - 73, bottom = y + 24 + TALL;
   const drawn = Object.entries(data.others), scale = spread(data);
-  const title = `α of ${drawn.length ? data.drafter : 'judged drafts'}, all ${texts} texts`;
+  const title = `α of ${drawn.length ? data.drafter : 'judged drafts'}`;
   const at = frame(pens, 'heat', title, [from, y, width], scale);
   const [low, high] = [grid[0], grid[grid.length - 1]], to = hot => from + width * (hot - low) / (high - low);
   const path = values => values.map((value, i) => `${to(grid[i]).toFixed(1)} ${at(value).toFixed(1)}`).join('L');
@@ -249,7 +292,7 @@ function temperatures(pens, {grid, rules, engine, texts}, data, [x, y, room]) {
   ends.forEach(hot => write(`ht${hot}`, to(hot), bottom + 14, String(hot), {'text-anchor': 'middle', fill: INK.faint}));
   write('htnow', to(now), bottom + 14, String(now), {'text-anchor': 'middle', 'font-weight': 700});
   write('ht', from + width / 2, bottom + 29, 'temperature', {'text-anchor': 'middle', fill: INK.faint});
-  add('hnow', 'path', {d: `M${to(now)} ${y + 12}v${TALL}`, stroke: INK.faint, 'stroke-dasharray': '2 3'});
+  add('hnow', 'path', {d: `M${to(now)} ${y + 24}v${TALL}`, stroke: INK.faint, 'stroke-dasharray': '2 3'});
   const shown = rules.filter(rule => data.lines[rule]), counted = data.draft_tokens === engine;
   for (const rule of shown.filter(each => data.points[each])) {
     const [below, above] = [1, 2].map(end => path(data.points[rule].map(each => each[end])));
@@ -277,12 +320,14 @@ function temperatures(pens, {grid, rules, engine, texts}, data, [x, y, room]) {
   const every = [...shown.map(rule => data.lines[rule]), ...Object.values(data.others)].map(line => line.map(at));
   const middle = Math.max(from + 14, Math.min(to(now), from + width - 14));
   const near = [middle - 14, middle, middle + 14].flatMap(spot => every.map(line => along(line, (spot - from) / width)));
-  write('hnowt', middle, clear(at(data.alpha), near, y + 12, bottom), data.alpha.toFixed(2),
+  write('hnowt', middle, clear(at(data.alpha), near, y + 24, bottom), data.alpha.toFixed(2),
     {'text-anchor': 'middle', fill: RULES[data.rule], 'font-weight': 700, ...cloth.HALO});
-  const bands = counted ? 'theory: these texts; bands: the engine on others, 95 %' : `theory; γ = ${engine} has the engine's bands, too`;
-  const tight = room < 330;  // then it goes on below the panel beside this one
-  cloth.wrapped(bands + (drawn.length ? "; grey: others' rejection" : ''), (tight ? x + room : room) / 5.9).forEach((line, n) =>
-    write(`bands${n}`, x + room, bottom + (tight ? 59 : 44) + 14 * n, line, {fill: INK.faint, 'text-anchor': 'end'}));
+  const all = `all ${texts} texts`, short = room < 330;  // then some words stand below
+  under(write, 'heat', from - 18, y, counted ? [`theory: ${all}; bands: the engine on others, 95 %`, `${all}; bands: the engine on others`, `${all}; bands: engine, 95 %`, all]
+    : [`theory: ${all}; γ = ${engine} has the engine's bands, too`, `${all}; bands: with γ = ${engine}`, all], room);
+  const words = [short && 'lines: theory', short && stacked && counted && 'bands: the engine on other texts', drawn.length && "grey: others' rejection"];
+  cloth.wrapped(words.filter(Boolean).join('; '), (stacked ? x + room : room) / 5.9).forEach((line, n) =>
+    write(`bands${n}`, x + room, bottom + (short && stacked ? 59 : 44) + 14 * n, line, {fill: INK.faint, 'text-anchor': 'end'}));
 }
 
 // Return how high a line is after this share of its length.

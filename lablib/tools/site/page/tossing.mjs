@@ -87,6 +87,7 @@ export const tossing = {
       rounds: tosses.map(rounds => rounds.map(({drafted, kept}) => [drafted, kept])),
       judged: tosses.map((rounds, row) => PLAYED.includes(rule)
         ? rounds.map(({start, drafted, kept}) => rows[row].judged[rule].slice(start, start + Math.min(kept + 1, drafted))) : []),
+      columns: columnsOf(here.texts, rule),
       means: rows.map(text => rounded(yieldOf(sharesOf(followed([text], rule, gamma))), 3)),
       shares: shares.map(share => rounded(share, 4)),
       coins: [...Array.from({length: gamma}, (_, i) => (1 - alpha) * alpha ** i), alpha ** gamma],
@@ -119,7 +120,7 @@ const namesOf = rules => Object.keys(RULE).filter(rule => rules.includes(rule) |
 
 const rounded = (value, digits) => Number(fixed(value, digits));
 
-const inPercent = share => Number(fixed(100 * share, 0)), perMille = share => Number(fixed(1000 * share, 0));
+const inParts = (share, parts = 100) => rounded(parts * share, 0);
 
 const nearest = (grid, value) => grid.reduce(
   (best, each, i) => Math.abs(each - value) < Math.abs(grid[best] - value) ? i : best, 0);
@@ -143,7 +144,7 @@ function along(tokens, {target, draft}, temperature) {
     found.p.push(p[token]);
     found.q.push(q[token]);
     found.both.push(races > 0 ? p[token] * q[token] / races : 0);
-    found.overlaps.push(inPercent(overlap));
+    found.overlaps.push(inParts(overlap));
     found.best.push(likely(token, ...said));
     drawn.push([p, q]);
   });
@@ -162,9 +163,9 @@ function fate(rule, [p, q], token, chance, coin) {
     fell = 1 + left / weights[draft];
   }
   const keep = rule === 'match' ? p[draft] : Math.min(p[draft] / Math.max(q[draft], 1e-30), 1);
-  const share = inPercent(keep < 1 ? Math.min(keep, 0.99) : 1);  // only what is sure has 100
+  const share = inParts(keep < 1 ? Math.min(keep, 0.99) : 1);  // only what is sure has 100
   if (kept) return [share, Math.floor(100 * keep * fell)];
-  return [share, Math.max(share, Math.floor(100 * (keep + (1 - keep) * fell))), draft, perMille(p[draft]), perMille(q[draft])];
+  return [share, Math.max(share, Math.floor(100 * (keep + (1 - keep) * fell))), draft, inParts(p[draft], 1000), inParts(q[draft], 1000)];
 }
 
 function greedily(row) {
@@ -180,7 +181,7 @@ function likely(own, p, q) {
   while (found.length < WORDS) {
     const id = argmax(weight);
     weight[id] = -1;
-    found.push([id, perMille(p[id]), perMille(q[id])]);
+    found.push([id, inParts(p[id], 1000), inParts(q[id], 1000)]);
   }
   return found.sort((a, b) => b[1] - a[1] || b[2] - a[2] || a[0] - b[0]);
 }
@@ -235,6 +236,16 @@ const alphaOf = found => summed(found.kept, count => count) / Math.max(found.jud
 const sharesOf = found => found.whole.map(rounds => rounds / Math.max(summed(found.whole), 1e-30));
 
 const yieldOf = shares => 1 + summed(shares, count => count);
+
+// Return of each place how often this rule, and rejection, keep a draft there, in percent, and in how many texts there is one.
+function columnsOf(texts, rule) {
+  const longest = Math.max(...texts.map(text => text.tokens.length));
+  return Array.from({length: longest}, (_, place) => {
+    const some = texts.filter(text => offered(text.tokens.length, place, 1) > 0);
+    const mean = name => summed(some.map(text => chancesFrom(text, name, place, 1)[0])) / Math.max(1, some.length);
+    return [inParts(mean(rule)), inParts(mean('rejection')), some.length];
+  });
+}
 
 // Follow rounds through a text as one throw of its coins has it: a draft stays if its chance is larger.
 function toss(text, rule, gamma, coins) {
