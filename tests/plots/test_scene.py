@@ -229,11 +229,15 @@ def test_a_bar_says_its_value(page, carpet, shown):
 @pytest.mark.parametrize("width", [1000, 752, 366, 290])
 @pytest.mark.parametrize("rule", ["match", "rejection"])
 def test_a_tree_of_every_shape_has_room(page, trees, rule, width):
-    show = opened(page, trees)
+    show, sizes = opened(page, trees), set()
     with narrowed(page, width):
         for nodes, depth in ((1, ALL), (16, ALL), (16, 1), (16, 2), (7, 3)):
             for temperature in (0.0, 2.0):
                 data = show(rule=rule, nodes=nodes, depth=depth, temperature=temperature)
+                box = page.locator("svg").bounding_box()
+                titles = page.locator("svg text[font-weight='700']").filter(has_text=" writes")
+                places = [each.get_attribute("y") for each in titles.all()]
+                sizes.add((box["width"], box["height"], *places))
                 following = data["chosen"] and nodes < 16  # the next node is there, too
                 cells = 2 * nodes + following + 2  # of tree, chain and prices
                 assert page.locator(".lablib-cell").count() == cells
@@ -244,6 +248,7 @@ def test_a_tree_of_every_shape_has_room(page, trees, rule, width):
                 )
                 assert large == 2  # tree and chain
     assert page.complaints == []
+    assert len(sizes) == 1
     words = page.locator("svg text[pointer-events=none]").all_text_contents()
     chain = [name for name, _ in data["chain"]]
     for name, shown in zip([*chain, *data["names"]], words, strict=True):
@@ -346,6 +351,93 @@ def test_a_number_says_what_is_new_and_who_is_left_no_chance(page, trees):
         assert (said in page.locator("svg").text_content()) == none
 
 
+@pytest.mark.parametrize(
+    ("parents", "reach", "wanted"),
+    [
+        ([-1, -1, -1], [0.7, 0.3, 0.0], "..x"),  # two of them take all
+        ([-1, -1, -1], [0.7, 0.0, 0.2], "..."),  # refused for sure, but asked
+        ([-1, -1, 1, 2], [1.0, 0.0, 0.0, 0.0], ".xxx"),  # and who follows
+        ([-1, 0, 0, -1], [0.6, 0.6, 0.0, 0.4], "..x."),  # of what gets to the parent
+        ([-1, 0, 0], [0.0, 0.0, 0.0], "..."),  # nobody gets to their parent
+        ([-1, -1], [1 - 1e-12, 1e-13], ".x"),  # rounding
+    ],
+)
+def test_who_is_never_asked(page, trees, parents, reach, wanted):
+    opened(page, trees, moves=False)
+    tree = {"parents": parents, "reach": reach, "chosen": False}
+    found = page.evaluate("tree => scenes.branches.never(tree)", tree)
+    assert found == [each == "x" for each in wanted]
+    assert not any(page.evaluate("tree => scenes.branches.never(tree)", tree | {"chosen": True}))
+
+
+@pytest.mark.parametrize(
+    ("share", "digits", "wanted"),
+    [
+        (0, 1, "0 %"),
+        (1e-9, 0, "<0.1 %"),
+        (0.0004, 1, "<0.1 %"),
+        (0.0006, 0, "0.1 %"),
+        (0.004, 0, "0.4 %"),
+        (0.006, 0, "1 %"),
+        (0.154, 0, "15 %"),
+        (0.225, 1, "22.5 %"),
+    ],
+)
+def test_what_can_be_is_never_written_as_0(page, trees, share, digits, wanted):
+    opened(page, trees, moves=False)
+    said = page.evaluate("each => scenes.branches.percent(...each)", [share, digits])
+    assert said == wanted
+
+
+def test_the_contest_for_the_next_node_is_said_in_the_letters_that_have_room(page, trees):
+    opened(page, trees, moves=False)
+    tree = {
+        "nodes": 2,
+        "names": ["3", "=", "6"],
+        "parents": [-1, 0, 1],
+        "drafted": [0.225, 0.224, 0.223],
+        "first": [["3", 0.225, 0.1, True], ["9", 0.199, 0.2, False], ["8", 0.1, 0.2, False]],
+    }
+
+    def said(letters, slim=False, **more):
+        return page.evaluate(
+            "each => scenes.branches.contest(...each)", [tree | more, letters, slim]
+        )
+
+    before = "before the first word 9 (19.9 %)"
+    assert said(80) == ["a third node would be the 6 behind 3= (22.3 %),", before]
+    assert said(70) == ["a third node: 6 behind 3= (22.3 %),", before]
+    assert said(9) == ["next: 6 behind 3= (22.3 %),", before]
+    assert said(50, slim=True) == said(80)  # in two lines
+    other = said(80, parents=[-1, 0, -1])
+    assert other == ["a third node would be the 6 (22.3 %),", "one more first word"]
+    (alone,) = said(80, first=tree["first"][:1])
+    assert alone == "a third node would be the 6 behind 3= (22.3 %)"
+    names = [*["x"] * 7, "=", "6"]
+    long = said(90, nodes=8, names=names, parents=[*range(-1, 8)], drafted=[0.2] * 9)
+    assert long[0] == "a ninth node would be the 6 behind xxxxxxx= (20.0 %),"
+    eighth = said(90, nodes=7, names=names, parents=[*range(-1, 8)], drafted=[0.2] * 9)
+    assert eighth[0].startswith("an eighth node would be the = behind xxxxxxx ")
+
+
+def test_the_next_node_is_dashed_and_each_title_says_what_a_call_writes(page, trees):
+    opened(page, trees, moves=False)
+    dashed = page.locator("svg rect[stroke-dasharray='4 3']")
+    for rule, nodes in (("match", 3), ("match", 16), ("rejection", 3)):
+        data, caption = trees.frame(rule=rule, nodes=nodes, depth=ALL, temperature=1.0)
+        data |= {"names": [*"abcdefghijklmnop"][: len(data["names"])], "path": [0, 2], "own": "Z"}
+        data |= {"chain": [("k", 0.5)] * nodes, "kept": 3, "after": "Y"}
+        page.evaluate("([data, caption]) => draw(data, caption)", [data, caption])
+        following = rule == "match" and nodes < 16
+        assert dashed.count() == 2 * following  # its key, too
+        words = page.locator("svg").text_content()
+        how = "chosen" if rule == "match" else "drawn"
+        assert f"a chain of {nodes}, drawn, writeskkkY" in words
+        assert f"a tree of {nodes}, {how}, writesacZ" in words
+        chain, tree = (words.index(each) for each in ("a chain of", "a tree of"))
+        assert chain < words.index("first words") < tree  # as they are read
+
+
 def test_a_row_of_a_tree_keeps_its_place_when_nodes_are_added(page, trees):
     show, places = opened(page, trees), []
     for nodes in (2, 3, 6):
@@ -371,8 +463,7 @@ def test_numbers_stand_at_the_ends_of_paths_where_words_have_no_room_for_them(pa
         if rule == "rejection":
             left = 1 - np.cumsum([0, *data["reach"][:-1]])  # of a star
             shares = [
-                "never" if room < 1e-9 else share
-                for share, room in zip(shares, left, strict=True)
+                "never" if room < 1e-9 else share for share, room in zip(shares, left, strict=True)
             ]
             assert 0 < shares.count("never") < len(shares)
         expected = [*chain, *shares] if key == "reach" else shares if rule == "match" else []

@@ -171,7 +171,7 @@ function above(node, parents) {
 // Say what stands at the tree's words.
 function beside_words(write, {chosen, greedy}, {left, top, width}, above) {
   const place = [above ? 'above a word:' : 'at a path’s end:', INK.line, above ? 83 : 94], stay = ['chance to stay', INK.faint, 82];
-  const product = `product of q${greedy ? ' at T = 1' : ''},`, wide = greedy ? 127 : 74;  // at 0 it grows as if at 1
+  const product = `product of q${greedy ? ' at T = 1' : ''},`, wide = greedy ? 123 : 74;  // at 0 it grows as if at 1
   const ways = [[place, [`${product} by which it grows,`, INK.draft, wide + 102], stay], [place, [product, INK.draft, wide], stay],
     [['there:', INK.line, 40], [product, INK.draft, wide], stay]];
   const fits = words => words.reduce((sum, each) => sum + each[2], 0) <= width;
