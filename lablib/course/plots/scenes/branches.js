@@ -4,7 +4,7 @@
 // data: {text, names, parents, reach, drafted, chosen, greedy, first, path, own, depth, row, nodes, forwards, reading, costs,
 //   chain, kept, after, toss, tosses: {tree, chain}, trails: {tree, chain}}:
 //   of each node, and of a chosen tree's next one, its token, parent (-1 is the text), chance to stay, the draft's chance to get there, place, and whether the
-//   tree grew by these chances, and at temperature 0, so by those at 1; of the draft's likeliest first words, and the tree's,
+//   tree grew by these chances, and at temperature 0, so by those at 1; of the draft's likeliest first words, the tree's, and the best that it leaves out,
 //   [name, its q, the target's p of it, whether it is in the tree]; the nodes that stay in this toss, the token after them; how often the draft
 //   model looks, what reading costs, and what tree and chain cost, in plain tokens; of the chain's words [name, chance to stay],
 //   how many of them stay, and the token after these; which toss this is; of each toss [price, tokens a call], of a tree that
@@ -14,10 +14,12 @@ const INK = {line: '#333333', faint: '#767676', grid: '#DDDDDD', stays: '#009E73
   tree: '#7A4B94', chain: '#0072B2', even: '#111111', draft: '#B34A00'};
 const PALE = {tree: '#BFA9CB', chain: '#8FBBD9'};  // of what may stay
 const DASHED = '4 3';  // of the next node
+const NEVER = 'never';  // stays a node whose siblings take all
 const ORDINALS = ['second', 'third', 'fourth', 'fifth', 'sixth', 'seventh', 'eighth', 'ninth', 'tenth', 'eleventh', 'twelfth',
   'thirteenth', 'fourteenth', 'fifteenth', 'sixteenth'];
-// of the tree (on a phone), of one of its rows at most, of the draft's first words above it, of the chain, of what a price is made of
-const HIGH = 228, TALL = 270, ROW = 76, FIRST = 82, CHAIN = 50, PRICE = 80;
+// of the tree, of one of its rows at most, of the draft's first words above it, of the chain, of what a price is made of
+const HIGH = 234, ROW = 76, FIRST = 82, CHAIN = 50, PRICE = 80;
+const LEAST = 42;  // wide is a first word's frame, and the longest bar below one
 
 function branches({most: dear}, data, room) {
   const narrow = room < 700, width = Math.max(250, Math.min(room, 850));
@@ -26,7 +28,7 @@ function branches({most: dear}, data, room) {
   const slim = narrow || beside < 560;  // what is one line else takes two
   const all = {left: 4, width: narrow ? width - 8 : beside - 52};
   const chain_at = slim ? 79 : 62, first_at = chain_at + CHAIN + 24, tree_at = first_at + FIRST;
-  const top = tree_at + (slim ? 60 : 43), low = top + (narrow ? TALL : HIGH);
+  const top = tree_at + (slim ? 60 : 43), low = top + HIGH;
   const plane_at = narrow ? [30, low + 72] : [beside, 62];
   const price_at = broad ? [plane_at[0] + size + 40, plane_at[1] + 30] : [narrow ? 4 : plane_at[0] - 14, plane_at[1] + size + 82];
 
@@ -34,13 +36,13 @@ function branches({most: dear}, data, room) {
   const add = (key, tag, more) => shapes.push({key, tag, ...more});
   const write = (key, x, y, text, more = {}) =>
     add(key, 'text', {x, y, text, fill: INK.line, 'font-size': 12, ...more});
-  behind(write, data, {left: 4, width: narrow ? width - 8 : beside - 30});
+  opening(write, data, {left: 4, width: narrow ? width - 8 : beside - 30});
   legend(add, write, 4, slim);
   chain(add, write, data, {...all, top: chain_at, high: CHAIN});
   guesses(add, write, data, {...all, top: first_at});
   heading(add, write, data, {...all, top: tree_at});
   growth(add, write, data, {...all, top: tree_at + 17}, slim);
-  const above = grow(add, write, {...data, under: data.nodes > 8 ? 2 : 1}, {...all, top, high: low - top});
+  const above = grow(add, write, {...data, under: data.nodes > 8 ? 2 : 1}, {...all, top, high: HIGH});
   beside_words(write, data, {...all, top: top - 9}, above);
   plane(add, write, data, ...plane_at, size);
   price(add, write, data, dear, ...price_at, Math.min(width - price_at[0] - 4, 292));
@@ -48,8 +50,8 @@ function branches({most: dear}, data, room) {
 }
 
 // Say after which text this is: its end, as far as there is room.
-function behind(write, {text}, {left, width}) {
-  write('behind', left, 15, 'in this toss, after', {'font-weight': 600});
+function opening(write, {text}, {left, width}) {
+  write('opening', left, 15, 'in this toss, after', {'font-weight': 600});
   const letters = Math.floor((width - 130) / 7.83) - 2;
   write('text', left + 130, 15, `… ${text.slice(-letters)}`, {'font-family': cloth.MONO, 'font-size': 13});
 }
@@ -82,13 +84,13 @@ function legend(add, write, left, slim) {
   for (const share of [0.1, 0.5, 1]) {
     add(`l${share}`, 'path', {d: `M${x} 32h20`, stroke: PALE.tree, 'stroke-width': thick(share)});
     write(`L${share}`, x + 25, 36, `${100 * share} %`, {'font-size': 11});
-    x += slim ? 60 : 64;
+    x += slim ? 60 : 66;
   }
   const y = slim ? 53 : 36;
   if (slim) x = left;
   add('l-stays', 'path', {d: `M${x} ${y - 4}h20`, stroke: INK.stays, 'stroke-width': thick(0.1)});
   write('L-stays', x + 25, y, 'stays in this toss', {'font-size': 11});
-  x += 138;
+  x += 134;
   add('l-own', 'rect', {x, y: y - 10, width: 20, height: 13, rx: 3, fill: 'none', stroke: INK.line});
   write('L-own', x + 25, y, 'the target adds', {'font-size': 11});
 }
@@ -98,8 +100,9 @@ function guesses(add, write, {first, chosen, greedy, nodes, drafted}, {left, top
   const places = placed(first, width - 14), more = first.length - places.length;
   const rest = more ? `, ${more} more` : '', at_one = greedy ? ', q at T = 1' : '';
   const which = chosen ? ': in the tree if q reaches the line' : ' (pale: not in the tree)';
-  const long = `the draft’s first words${rest}${at_one}`, ways = [long, `first words${rest}${at_one}`, `first words${at_one}`, at_one.slice(2) || 'first words'];
-  write('g', left, top, fitting([`${long}${which}${chosen ? ', its least product' : ''}`, ...ways.map(way => way + which)], width / 6), {'font-size': 11});
+  const shorter = [`first words${rest}${at_one}`, `first words${at_one}`, at_one.slice(2) || 'first words'];
+  const ways = [`the draft’s ${shorter[0]}`, ...shorter].map(way => way + which);
+  write('g', left, top, fitting([`${ways[0]}${chosen ? ', its least product' : ''}`, ...ways], width / 6), {'font-size': 11});
   const scale = LEAST / Math.max(...first.map(each => each[1])), least = scale * Math.min(...drafted.slice(0, nodes));
   places.forEach(([name, from, wide], i) => {
     const [, q, p, taken] = first[i], x = left + 14 + from, middle = x + wide / 2;
@@ -118,8 +121,6 @@ function guesses(add, write, {first, chosen, greedy, nodes, drafted}, {left, top
 // Return the first of the sentences, the longest first, that has no more letters than there is room for.
 const fitting = (said, letters) => said.find(each => each.length <= letters) ?? said.at(-1);
 
-const LEAST = 42;  // of a first word's frame, and of the longest bar below one
-
 // Return of the first words that stand in one line what is written of each, its left edge and width.
 function placed(first, width) {
   let x = 0;
@@ -136,23 +137,26 @@ function heading(add, write, {nodes, chosen, path, names, own}, place) {
   writes(add, write, {nodes, kept, own, how: chosen ? 'chosen' : 'drawn'}, place, 'tree');
 }
 
-// Say how the tree grows: which node would be next, and before which; or who is never asked.
+// Say how the tree grows, in two lines where one is too short; what is dashed is named there.
 function growth(add, write, data, {left, top, width}, slim) {
-  const {nodes, names, chosen} = data, next = chosen && nodes < names.length, swatch = next ? 26 : 0;
+  const next = data.chosen && data.nodes < data.names.length, swatch = next ? 26 : 0;
   if (next) add('l-next', 'rect', {x: left + 0.5, y: top - 10, width: 20, height: 13, rx: 3, fill: 'none', stroke: INK.faint,
     'stroke-dasharray': DASHED});
-  const said = next ? contest(data, Math.floor((width - swatch) / 6), slim)
-    : chosen ? ['its words have the largest products of q']
-      : ['its words are drawn from q', ...never(data).includes(true) ? [`“${NEVER}”: a sibling above it always stays`] : []];
-  const lines = slim ? said : [said.join(chosen ? ' ' : '; ')];
+  const said = next ? contest(data, Math.floor((width - swatch) / 6), slim) : origin(data);
+  const lines = slim ? said : [said.join(next ? ' ' : '; ')];
   lines.forEach((words, line) => write(`grows${line}`, left + swatch, top + 16 * line, words, {'font-size': 11}));
 }
 
-const NEVER = 'never';
+// Return where the words of a tree are from that has no next node, and why some can't stay.
+function origin(data) {
+  if (data.chosen) return ['its words have the largest products of q'];
+  const why = never(data).includes(true) ? [`“${NEVER}”: a sibling above it always stays`] : [];
+  return ['its words are drawn from q', ...why];
+}
 
 // Return which node would be the next, and what the tree leaves out for it, in letters that there is room for.
 function contest({nodes, names, parents, drafted, first}, letters, slim) {
-  const up = parents[nodes], behind = above(up, parents).map(node => names[node]).join('');
+  const up = parents[nodes], behind = path_to(up, parents).map(node => names[node]).join('');
   const name = short(names[nodes], 10, []), chance = `(${percent(drafted[nodes], 1)})`;
   const from = up < 0 ? '' : ` behind ${behind.length > 9 ? `…${behind.slice(-8)}` : behind}`;
   const other = up >= 0 && first.find(each => !each[3]);
@@ -164,8 +168,8 @@ function contest({nodes, names, parents, drafted, first}, letters, slim) {
 }
 
 // Return the path to a node, itself included.
-function above(node, parents) {
-  return node < 0 ? [] : [...above(parents[node], parents), node];
+function path_to(node, parents) {
+  return node < 0 ? [] : [...path_to(parents[node], parents), node];
 }
 
 // Say what stands at the tree's words.
