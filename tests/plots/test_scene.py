@@ -311,9 +311,36 @@ def test_below_a_first_word_stand_its_q_and_p(page, trees, width):
                 for each in page.locator(f"svg text[fill='{colour}'][text-anchor=middle]").all()
                 if float(each.get_attribute("y")) in lines
             ]
-            shares = [f"{100 * each[which]:.1f} %" for each in data["first"]]
+            shares = [percent("drafted", each[which]) for each in data["first"]]
             assert len(numbers) >= min(len(shares), 5 if width > 366 else 3)
             assert numbers == shares[: len(numbers)]
+
+
+def test_a_first_word_is_in_a_chosen_tree_if_its_bar_reaches_the_line(page, trees):
+    show, sides = opened(page, trees), set()
+    for rule, nodes in (("match", 3), ("match", 8), ("rejection", 8)):
+        data = show(rule=rule, nodes=nodes, depth=ALL, temperature=1.0)
+        bars = page.locator("svg rect[height='4']").evaluate_all(
+            "all => all.map(e => +e.getAttribute('x') + +e.getAttribute('width'))"
+        )
+        lines = page.locator("svg path[d$='v8']").evaluate_all(
+            "all => all.map(e => +e.getAttribute('d').slice(1).split(' ')[0])"
+        )
+        assert len(lines) == (len(bars) if data["chosen"] else 0)
+        for (*_, taken), bar, line in zip(data["first"], bars, lines, strict=False):
+            assert taken == (bar > line - 1e-6)
+            sides.add(taken)
+    assert sides == {True, False}
+
+
+def test_sixteen_levels_have_room_on_a_small_phone(page, trees):
+    opened(page, trees, moves=False)
+    data, caption = trees.frame(rule="rejection", nodes=16, depth=ALL, temperature=1.0)
+    data |= {"parents": [*range(-1, 15)], "depth": [*range(1, 17)], "row": [0] * 16, "path": []}
+    with narrowed(page, 290):
+        page.evaluate("([data, caption]) => draw(data, caption)", [data, caption])
+        assert outside(page) == []
+        assert crossing(page) == []
 
 
 def test_a_number_says_what_is_new_and_who_is_left_no_chance(page, trees):

@@ -246,8 +246,9 @@ function across(longest, width, gaps) {
   const sum = sizes => sizes.reduce((before, each) => before + each, 26);
   const wide = (most, pad) => longest.map(letters => 7.25 * Math.min(letters, most) + pad);
   let most = Math.max(...longest);
-  const [pad, least] = sum(wide(most, 21)) > width ? [6, 5] : [11, 10];
+  let [pad, least] = sum(wide(most, 21)) > width ? [6, 5] : [11, 10];
   while (most > 1 && sum(wide(most, pad + least)) > width) most -= 1;
+  if (sum(wide(most, pad + 1)) > width) pad = 2;  // sixteen levels on a small phone
   const sizes = wide(most, pad), gap = Math.max(1, (width - sum(sizes)) / gaps);
   return {most, pad, sizes, middles: sizes.map((size, level) => sum(sizes.slice(0, level)) + gap * (level + 1) + size / 2)};
 }
