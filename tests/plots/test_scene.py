@@ -230,11 +230,15 @@ def test_a_bar_says_its_value(page, carpet, shown):
 @pytest.mark.parametrize("width", [1000, 752, 366, 290])
 @pytest.mark.parametrize("rule", ["match", "rejection"])
 def test_a_tree_of_every_shape_has_room(page, trees, rule, width):
-    show = opened(page, trees)
+    show, sizes = opened(page, trees), set()
     with narrowed(page, width):
         for nodes, depth in ((1, ALL), (16, ALL), (16, 1), (16, 2), (7, 3)):
             for temperature in (0.0, 2.0):
                 data = show(rule=rule, nodes=nodes, depth=depth, temperature=temperature)
+                box = page.locator("svg").bounding_box()
+                titles = page.locator("svg text[font-weight='700']").filter(has_text=" writes")
+                places = [each.get_attribute("y") for each in titles.all()]
+                sizes.add((box["width"], box["height"], *places))
                 following = data["chosen"] and nodes < 16  # the next node is there, too
                 cells = 2 * nodes + following + 2  # of tree, chain and prices
                 assert page.locator(".lablib-cell").count() == cells
@@ -245,19 +249,24 @@ def test_a_tree_of_every_shape_has_room(page, trees, rule, width):
                 )
                 assert large == 2  # tree and chain
     assert page.complaints == []
+    assert len(sizes) == 1
     words = page.locator("svg text[pointer-events=none]").all_text_contents()
     chain = [name for name, _ in data["chain"]]
-    for name, shown in zip([*data["names"], *chain], words, strict=True):
+    for name, shown in zip([*chain, *data["names"]], words, strict=True):
         assert shown == name or "…" in shown  # nothing is cut without a mark
-    nodes = page.locator(".lablib-cell")
-    nodes.first.hover()
+    page.locator(".lablib-cell").nth(len(chain)).hover()
     share = f"{100 * data['reach'][0]:.1f} %"
     assert share in page.locator(".lablib-told").inner_text()
 
 
 def percent(key, share):
-    """Return how a number beside a node is written: what decided has one more place."""
-    return f"{100 * share:.1f} %" if key == "drafted" else f"{100 * share:.0f} %"
+    """Return how a number beside a node is written: what decided has one more place.
+
+    A small share has one, too, and what can be is never written as what can't.
+    """
+    if share < 0.0005:
+        return "<0.1 %" if share else "0 %"
+    return f"{100 * share:.{int(key == 'drafted' or 0 < share < 0.005)}f} %"
 
 
 def test_at_each_node_stands_what_the_tree_grows_by_and_what_stays(page, trees):
@@ -273,14 +282,14 @@ def test_at_each_node_stands_what_the_tree_grows_by_and_what_stays(page, trees):
             })""",
             up,
         )
-        assert [[percent(key, share)] for share in data[key][:3]] == numbers[:3]
+        assert [[percent(key, share)] for share in data[key][:3]] == numbers[3:6]
     stage, told = page.locator(".lablib-scene"), page.locator(".lablib-told")
     stage.focus()
     walked = []
     for key in ("ArrowRight", *["ArrowDown"] * 6):
         stage.press(key)
         walked.append(told.inner_text())
-    names = [*data["names"], data["chain"][0][0]]  # the next node is read, too
+    names = [data["chain"][0][0], *data["names"]]  # the next node is read, too
     assert all(text.startswith(f"“{name}”") for text, name in zip(walked, names, strict=False))
     prices = [f"A call with this {name} costs" for name in ("chain", "tree")]
     assert all(text.startswith(price) for text, price in zip(walked[5:], prices, strict=True))
@@ -303,9 +312,36 @@ def test_below_a_first_word_stand_its_q_and_p(page, trees, width):
                 for each in page.locator(f"svg text[fill='{colour}'][text-anchor=middle]").all()
                 if float(each.get_attribute("y")) in lines
             ]
-            shares = [f"{100 * each[which]:.1f} %" for each in data["first"]]
-            assert len(numbers) >= min(len(shares), 5)
+            shares = [percent("drafted", each[which]) for each in data["first"]]
+            assert len(numbers) >= min(len(shares), 5 if width > 366 else 3)
             assert numbers == shares[: len(numbers)]
+
+
+def test_a_first_word_is_in_a_chosen_tree_if_its_bar_reaches_the_line(page, trees):
+    show, sides = opened(page, trees), set()
+    for rule, nodes in (("match", 3), ("match", 8), ("rejection", 8)):
+        data = show(rule=rule, nodes=nodes, depth=ALL, temperature=1.0)
+        bars = page.locator("svg rect[height='4']").evaluate_all(
+            "all => all.map(e => +e.getAttribute('x') + +e.getAttribute('width'))"
+        )
+        lines = page.locator("svg path[d$='v8']").evaluate_all(
+            "all => all.map(e => +e.getAttribute('d').slice(1).split(' ')[0])"
+        )
+        assert len(lines) == (len(bars) if data["chosen"] else 0)
+        for (*_, taken), bar, line in zip(data["first"], bars, lines, strict=False):
+            assert taken == (bar > line - 1e-6)
+            sides.add(taken)
+    assert sides == {True, False}
+
+
+def test_sixteen_levels_have_room_on_a_small_phone(page, trees):
+    opened(page, trees, moves=False)
+    data, caption = trees.frame(rule="rejection", nodes=16, depth=ALL, temperature=1.0)
+    data |= {"parents": [*range(-1, 15)], "depth": [*range(1, 17)], "row": [0] * 16, "path": []}
+    with narrowed(page, 290):
+        page.evaluate("([data, caption]) => draw(data, caption)", [data, caption])
+        assert outside(page) == []
+        assert crossing(page) == []
 
 
 def test_a_number_says_what_is_new_and_who_is_left_no_chance(page, trees):
@@ -318,15 +354,17 @@ def test_a_number_says_what_is_new_and_who_is_left_no_chance(page, trees):
         "row": [0, 0, 1, 1],
     }
     for first, second, numbers in (
-        (1.0, 0.0, ["100 %", "no p left"]),  # its follower has the same chance
+        (1.0, 0.0, ["100 %", "never"]),  # its follower has the same chance
         (0.7, 0.2, ["70 %", "20 %"]),
         (0.7, 0.0, ["70 %", "0 %"]),  # something is left, but it is refused for sure
+        (0.7, 0.0003, ["70 %", "<0.1 %"]),
+        (0.7, 0.002, ["70 %", "0.2 %"]),
     ):
         data |= {**tree, "reach": [first, first, second, second], "drafted": [0.5] * 4, "path": []}
         page.evaluate("([data, caption]) => draw(data, caption)", [data, caption])
-        box = page.locator(".lablib-cell").nth(2)
+        box = page.locator(".lablib-cell").nth(6)
         found = page.evaluate(
-            """() => [...document.querySelectorAll('.lablib-cell')].slice(0, 4).flatMap(box => {
+            """() => [...document.querySelectorAll('.lablib-cell')].slice(4, 8).flatMap(box => {
               const [x, y, wide] = ['x', 'y', 'width'].map(name => +box.getAttribute(name));
               return [...document.querySelectorAll('svg text')].filter(e =>
                 Math.abs(e.getAttribute('x') - x - wide / 2) < 1
@@ -335,8 +373,97 @@ def test_a_number_says_what_is_new_and_who_is_left_no_chance(page, trees):
         )
         assert found == numbers
         box.hover()
-        none = "no p left" in numbers
-        assert ("leave no p" in page.locator(".lablib-told").inner_text()) == none
+        none = "never" in numbers
+        assert ("a sibling above always stays" in page.locator(".lablib-told").inner_text()) == none
+        said = "“never”: a sibling above it always stays"
+        assert (said in page.locator("svg").text_content()) == none
+
+
+@pytest.mark.parametrize(
+    ("parents", "reach", "wanted"),
+    [
+        ([-1, -1, -1], [0.7, 0.3, 0.0], "..x"),  # two of them take all
+        ([-1, -1, -1], [0.7, 0.0, 0.2], "..."),  # refused for sure, but asked
+        ([-1, -1, 1, 2], [1.0, 0.0, 0.0, 0.0], ".xxx"),  # and who follows
+        ([-1, 0, 0, -1], [0.6, 0.6, 0.0, 0.4], "..x."),  # of what gets to the parent
+        ([-1, 0, 0], [0.0, 0.0, 0.0], "..."),  # nobody gets to their parent
+        ([-1, -1], [1 - 1e-12, 1e-13], ".x"),  # rounding
+    ],
+)
+def test_who_is_never_asked(page, trees, parents, reach, wanted):
+    opened(page, trees, moves=False)
+    tree = {"parents": parents, "reach": reach, "chosen": False}
+    found = page.evaluate("tree => scenes.branches.never(tree)", tree)
+    assert found == [each == "x" for each in wanted]
+    assert not any(page.evaluate("tree => scenes.branches.never(tree)", tree | {"chosen": True}))
+
+
+@pytest.mark.parametrize(
+    ("share", "digits", "wanted"),
+    [
+        (0, 1, "0 %"),
+        (1e-9, 0, "<0.1 %"),
+        (0.0004, 1, "<0.1 %"),
+        (0.0006, 0, "0.1 %"),
+        (0.004, 0, "0.4 %"),
+        (0.006, 0, "1 %"),
+        (0.154, 0, "15 %"),
+        (0.225, 1, "22.5 %"),
+    ],
+)
+def test_what_can_be_is_never_written_as_0(page, trees, share, digits, wanted):
+    opened(page, trees, moves=False)
+    said = page.evaluate("each => scenes.branches.percent(...each)", [share, digits])
+    assert said == wanted
+
+
+def test_the_contest_for_the_next_node_is_said_in_the_letters_that_have_room(page, trees):
+    opened(page, trees, moves=False)
+    tree = {
+        "nodes": 2,
+        "names": ["3", "=", "6"],
+        "parents": [-1, 0, 1],
+        "drafted": [0.225, 0.224, 0.223],
+        "first": [["3", 0.225, 0.1, True], ["9", 0.199, 0.2, False], ["8", 0.1, 0.2, False]],
+    }
+
+    def said(letters, slim=False, **more):
+        return page.evaluate(
+            "each => scenes.branches.contest(...each)", [tree | more, letters, slim]
+        )
+
+    before = "before the first word 9 (19.9 %)"
+    assert said(80) == ["a third node would be the 6 behind 3= (22.3 %),", before]
+    assert said(70) == ["a third node: 6 behind 3= (22.3 %),", before]
+    assert said(9) == ["next: 6 behind 3= (22.3 %),", before]
+    assert said(50, slim=True) == said(80)  # in two lines
+    other = said(80, parents=[-1, 0, -1])
+    assert other == ["a third node would be the 6 (22.3 %),", "one more first word"]
+    (alone,) = said(80, first=tree["first"][:1])
+    assert alone == "a third node would be the 6 behind 3= (22.3 %)"
+    names = [*["x"] * 7, "=", "6"]
+    long = said(90, nodes=8, names=names, parents=[*range(-1, 8)], drafted=[0.2] * 9)
+    assert long[0] == "a ninth node would be the 6 behind xxxxxxx= (20.0 %),"
+    eighth = said(90, nodes=7, names=names, parents=[*range(-1, 8)], drafted=[0.2] * 9)
+    assert eighth[0].startswith("an eighth node would be the = behind xxxxxxx ")
+
+
+def test_the_next_node_is_dashed_and_each_title_says_what_a_call_writes(page, trees):
+    opened(page, trees, moves=False)
+    dashed = page.locator("svg rect[stroke-dasharray='4 3']")
+    for rule, nodes in (("match", 3), ("match", 16), ("rejection", 3)):
+        data, caption = trees.frame(rule=rule, nodes=nodes, depth=ALL, temperature=1.0)
+        data |= {"names": [*"abcdefghijklmnop"][: len(data["names"])], "path": [0, 2], "own": "Z"}
+        data |= {"chain": [("k", 0.5)] * nodes, "kept": 3, "after": "Y"}
+        page.evaluate("([data, caption]) => draw(data, caption)", [data, caption])
+        following = rule == "match" and nodes < 16
+        assert dashed.count() == 2 * following  # its key, too
+        words = page.locator("svg").text_content()
+        how = "chosen" if rule == "match" else "drawn"
+        assert f"a chain of {nodes}, drawn, writeskkkY" in words
+        assert f"a tree of {nodes}, {how}, writesacZ" in words
+        chain, tree = (words.index(each) for each in ("a chain of", "a tree of"))
+        assert chain < words.index("first words") < tree  # as they are read
 
 
 def test_a_row_of_a_tree_keeps_its_place_when_nodes_are_added(page, trees):
@@ -345,7 +472,7 @@ def test_a_row_of_a_tree_keeps_its_place_when_nodes_are_added(page, trees):
         data = show(rule="match", nodes=nodes, depth=ALL, temperature=1.0)
         if max(data["row"]) > 2:  # a tree of more rows has less room for each
             break
-        places.append(page.locator(".lablib-cell").first.get_attribute("y"))
+        places.append(page.locator(".lablib-cell").nth(nodes).get_attribute("y"))
     assert len(places) > 1
     assert len(set(places)) == 1
 
@@ -356,19 +483,18 @@ def test_numbers_stand_at_the_ends_of_paths_where_words_have_no_room_for_them(pa
     words = page.locator("svg").text_content()
     assert "at a path’s end:" in words
     assert ("product of q, by which it grows" in words) == (rule == "match") == data["chosen"]
+    chain = [percent("reach", data["chain"][end][1]) for end in (7, 15)]  # of its two lines
     for key, colour in (("drafted", "#B34A00"), ("reach", "#767676")):
         numbers = page.locator(f"svg text[fill='{colour}'][text-anchor=start]")
-        numbers = numbers.filter(has_text=re.compile("%|no p left"))
+        numbers = numbers.filter(has_text=re.compile("^[<0-9.]+ %$|^never$"))
         shares = [percent(key, share) for share in data[key]]
         if rule == "rejection":
             left = 1 - np.cumsum([0, *data["reach"][:-1]])  # of a star
             shares = [
-                "no p left" if room < 0.0005 else share
-                for share, room in zip(shares, left, strict=True)
+                "never" if room < 1e-9 else share for share, room in zip(shares, left, strict=True)
             ]
-            assert 0 < shares.count("no p left") < len(shares)
-        chain = [f"{100 * data['chain'][end][1]:.0f} %" for end in (7, 15)]  # of its two lines
-        expected = [*shares, *chain] if key == "reach" else shares if rule == "match" else []
+            assert 0 < shares.count("never") < len(shares)
+        expected = [*chain, *shares] if key == "reach" else shares if rule == "match" else []
         assert numbers.all_text_contents() == expected
 
 
@@ -426,7 +552,7 @@ def test_siblings_that_begin_alike_are_cut_where_they_differ(page, trees):
     for width in (1000, 290):
         with narrowed(page, width):
             page.evaluate("([data, caption]) => draw(data, caption)", [data, caption])
-            shown = page.locator("svg text[pointer-events=none]").all_text_contents()[:16]
+            shown = page.locator("svg text[pointer-events=none]").all_text_contents()[16:]
             assert len(set(shown)) == len(names)
             assert outside(page) == []
 

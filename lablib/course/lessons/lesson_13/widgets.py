@@ -18,7 +18,9 @@ import numpy as np
 
 MOST = 16  # nodes
 TRAIL = (1, 2, 4, 8, 12, 16)  # numbers of nodes that the plane shows at once
-FIRST = 6  # of the draft's first words, the likeliest; those of the tree stand there, too
+# Of the draft's first words, the likeliest; there stand, too, those of the tree, and the best that
+# it leaves out.
+FIRST = 6
 ALL = "no bound"  # as a depth
 TEMPERATURES = np.arange(0, 2.25, 0.25).tolist()
 # Of the tosses. The one at rest, 4, was chosen: a path stays, and both trees branch; yields are
@@ -169,8 +171,9 @@ class Trees(SceneExplorer):
         depths, rows = layout(known.parents)
         first, drafted = trees.drafted(known)
         roots = [n for n, up in zip(grown.drafts, grown.parents, strict=True) if up < 0]
-        ranked = enumerate(np.argsort(-first, kind="stable").tolist())
-        likely = [token for place, token in ranked if place < FIRST or token in roots]
+        ranked = np.argsort(-first, kind="stable").tolist()
+        shown = {*ranked[:FIRST], *roots, next(token for token in ranked if token not in roots)}
+        likely = [token for token in ranked if token in shown]
         spots = {
             name: {
                 count: [[self.price(name, one), one.expected] for one in every.every(rule, count)]
@@ -217,7 +220,7 @@ class Trees(SceneExplorer):
         of_tree = [(data["names"][node], data["reach"][node]) for node in data["path"]]
         of_chain = data["chain"][: data["kept"]]
         said = [
-            f"“{''.join(name for name, _ in words)}” (chance {words[-1][1]:.0%})"
+            f"“{''.join(name for name, _ in words)}” (chance {_percent(words[-1][1])})"
             if words
             else "nothing"
             for words in (of_tree, of_chain)
@@ -232,6 +235,11 @@ class Trees(SceneExplorer):
             f"In this toss {said[0]} of the tree stays, and {said[1]} of the chain. On average a "
             f"tree yields {means[0]}, a chain {means[1]}."
         )
+
+
+def _percent(share: float) -> str:
+    """Return a share in words: what can be is not 0."""
+    return "under 1%" if 0 < share < 0.005 else f"{share:.0%}"
 
 
 def yields_figure(
