@@ -1,4 +1,4 @@
-"""Runs the suite, but for what opens a browser, on each other Python that this machine has.
+"""Runs the suite, but for the site and what opens a browser, on each other Python of this machine.
 
 ``python3 tests/versions.py`` makes an environment of its own for each, prints the last line of each
 run, or its end if it fails, and fails if one fails. The README's command tests this Python whole.
@@ -16,7 +16,8 @@ from standalone import ROOT, environment, pythons, run
 
 SUITE = ["-m", "pytest", "-q", "-n", "2", "--dist", "loadfile", "--no-loadscope-reorder"]
 BEGINS = 10 * 60  # seconds after which no further Python is begun: the rest needs its time, too
-WITHOUT_BROWSER = ["-m", "not slow and not benchmark and not browser"]
+# What a page runs is the same whichever Python has made it.
+WITHOUT_PAGES = ["-m", "not slow and not benchmark and not browser", "--ignore", "tests/site"]
 
 
 def others(accepted: str) -> dict[str, Path]:
@@ -39,7 +40,7 @@ def suite(python: Path, folder: Path, *more: str) -> tuple[int, str]:
     run([inside, "-m", "pip", "install", "-q", "--editable", f"{ROOT}[test]"], folder)
     clean = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "VIRTUAL_ENV"))}
     done = subprocess.run(
-        [inside, *SUITE, *WITHOUT_BROWSER, *more], cwd=ROOT, env=clean, text=True,
+        [inside, *SUITE, *WITHOUT_PAGES, *more], cwd=ROOT, env=clean, text=True,
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
     )  # fmt: skip
     return done.returncode, done.stdout

@@ -23,6 +23,7 @@ import traitlets
 from IPython.display import display
 
 FOLDER = Path(__file__).parent / "scenes"
+HELPERS = ("cloth", "plane")  # files that scenes share, or that are a part of one
 MIME = "application/vnd.lablib.scene+json"  # what becomes a PNG when a notebook is recorded
 
 
@@ -30,14 +31,14 @@ MIME = "application/vnd.lablib.scene+json"  # what becomes a PNG when a notebook
 def script() -> str:
     """Return a script that defines ``painter`` and ``scenes``, each file's helpers its own."""
     wrapped = "const {0} = (() => {{\n{1}\nreturn {0};\n}})();"
-    files = {"painter": "paint", "cloth": "cloth", **{name: name for name in _scenes()}}
+    files = {"painter": "paint", **{name: name for name in (*HELPERS, *_scenes())}}
     read = {name: (FOLDER / f"{file}.js").read_text("utf-8") for name, file in files.items()}
     parts = [wrapped.format(name, code) for name, code in read.items()]
     return "\n".join([*parts, f"const scenes = {{{', '.join(_scenes())}}};\n"])
 
 
 def _scenes() -> list[str]:
-    return sorted(path.stem for path in FOLDER.glob("*.js") if path.stem not in ("paint", "cloth"))
+    return sorted({path.stem for path in FOLDER.glob("*.js")} - {"paint", *HELPERS})
 
 
 @cache
