@@ -26,7 +26,7 @@ from oracles.browser import FLAGS, chromium
 NOTE = "(A still picture: run this cell, and it has controls.)"
 PAGE = """<meta charset="utf-8"><style>{sheet} body {{ margin: 0; font-family: sans-serif }}
 #still {{ padding: 8px; width: 850px }} .lablib-told {{ display: none }}
-small {{ display: block; font-size: 13px; color: #333 }}</style>
+small {{ display: block; font-size: 13px; color: #333; overflow-wrap: anywhere }}</style>
 <div id="still"><div id="scene"></div><small>{caption} {note}</small></div>
 <script>{script}
 const told = {told};

@@ -27,7 +27,7 @@ function branches({most: dear}, data, room) {
   const all = {left: 4, width: narrow ? width - 8 : beside - 52};
   const chain_at = slim ? 79 : 62, first_at = chain_at + CHAIN + 24, tree_at = first_at + FIRST;
   const top = tree_at + (slim ? 60 : 43), low = top + HIGH;
-  const plane_at = narrow ? [30, low + 72] : [beside, 62];
+  const plane_at = narrow ? [30, low + 76] : [beside, 66];
   const price_at = broad ? [plane_at[0] + size + 40, plane_at[1] + 30] : [narrow ? 4 : plane_at[0] - 14, plane_at[1] + size + 82];
 
   const shapes = [];
@@ -96,11 +96,11 @@ function legend(add, write, left, slim) {
 // What both models say of a first word: a chosen tree takes those whose q is not below its least product.
 function guesses(add, write, {first, chosen, greedy, nodes, drafted}, {left, top, width}) {
   const places = placed(first, width - 14), more = first.length - places.length;
-  const rest = more ? `, ${more} more` : '', at_one = greedy ? ', q at T = 1' : '';
+  const rest = more ? `, ${more} not shown` : '', at_one = greedy ? ', q at T = 1' : '';
   const which = chosen ? ': in the tree if q reaches the line' : ' (pale: not in the tree)';
   const shorter = [`first words${rest}${at_one}`, `first words${at_one}`, at_one.slice(2) || 'first words'];
   const ways = [`the draft’s ${shorter[0]}`, ...shorter].map(way => way + which);
-  write('g', left, top, fitting([`${ways[0]}${chosen ? ', its least product' : ''}`, ...ways], width / 6), {'font-size': 11});
+  write('g', left, top, fitting([`${ways[0]}${chosen ? ', the tree’s least product' : ''}`, ...ways], width / 6), {'font-size': 11});
   const scale = LEAST / Math.max(...first.map(each => each[1])), least = scale * Math.min(...drafted.slice(0, nodes));
   places.forEach(([name, from, wide], i) => {
     const [, q, p, taken] = first[i], x = left + 14 + from, middle = x + wide / 2;
@@ -215,7 +215,8 @@ function grow(add, write, data, place, {key = '', kind = 'tree', line = 0} = {})
     {'text-anchor': 'middle', fill: line ? INK[kind] : INK.line, ...cloth.HALO});
   data.names.forEach((_, node) => {
     word(add, write, data, laid, node, none[node], {key, kind, line});
-    if (above || !data.parents.includes(node)) numbers(write, data, laid, node, none, key);
+    const first = key && !node && place.high > 36;  // a chain's first word is compared with the tree's
+    if (above || first || !data.parents.includes(node)) numbers(write, data, {...laid, above: above || first}, node, none, key);
   });
   return above;
 }

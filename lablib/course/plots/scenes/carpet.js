@@ -68,8 +68,9 @@ function carpet(constants, data, room, chosen) {
     add(`C${column}`, 'rect', {x: left + from + 1, y: low - 24, width: wide - 2, height: 24, fill: 'transparent', note});
   });
   const of = counted === 1 ? 'kept, one text' : slim ? 'share kept' : `share kept, all ${counted} texts`;
-  [of, slim ? 'thin: few' : 'thin: few judged'].forEach((words, i) =>
-    write(`said${i}`, side + 16, shares - 20 + 12 * i, words, {fill: INK.faint, 'font-size': 11}));
+  const none = data.columns.slice(0, shown).some(([, judged]) => !judged);
+  [of, ...['thin: few', none && '–: none'].filter(Boolean).map(words => slim ? words : `${words} judged`)].forEach((words, i) =>
+    write(`said${i}`, side + 19, shares - 20 + 12 * i, words, {fill: INK.faint, 'font-size': 11}));
 
   headings(write, at, places, texts, gamma, left, top - 4);
   const bottom = top + count * tall, some = `${texts.length} of ${counted} texts`;
@@ -167,7 +168,7 @@ function opened(pens, text, cell, [row, column], gamma, [x, y], end) {
   const behind = vain ? `; ${vain} ${vain > 1 ? 'drafts' : 'draft'} behind it in vain` : '';
   const more = vain ? [behind, `; ${vain} in vain`] : [];
   const why = what === 'kept' ? 'the target’s best, too' : 'not the target’s best';  // only rank counts, at temperature 0
-  const fate = drafted ? [`${chances}; ${what}: ${why}`, `${what}: ${why}`, `${chances}: ${what}`, chances]
+  const fate = drafted ? [`${chances}; ${what}: ${why}`, `${chances}: ${what}`, chances]
     : what === 'own' ? ['nothing is drafted here: the bonus', 'the bonus'] : ['cut by the end: not counted', 'not counted'];
   const begin = from + (drafted ? 8 + Math.max(wide[0] + (vain ? 4 * vain + 2 : 0), wide[1]) : 0), second = drafted ? begin : from + wide[1] + 8;
   write('open-fate', begin, y, fitting(fate, end - begin));
@@ -283,7 +284,7 @@ function yields(add, write, data, x, y, width, deep, most) {
     add(`g${value}`, 'path', {d: `M${from} ${at(1, value)[1]}H${from + step * (most - 1)}`, stroke: INK.grid});
     write(`G${value}`, from - 6, at(1, value)[1] + 4, String(value), {'text-anchor': 'end', 'font-size': 11, fill: INK.faint});
   }
-  add('theory', 'path', {d: path(data.theory), fill: 'none', stroke: INK.line, 'stroke-width': 1.6, 'stroke-dasharray': '3 3',
+  add('theory', 'path', {d: path(data.theory), fill: 'none', stroke: INK.line, 'stroke-width': 1.6, 'stroke-dasharray': '7 4',
     note: `Dashed: what α of γ = ${data.gamma} promises if all places have it.`});
   data.tokens.forEach((value, i) => {
     const [px, py] = at(i + 1, value), now = i + 1 === data.gamma, ends = data.low && [data.low[i], data.high[i]];

@@ -16,6 +16,7 @@ const OUTLINE = {fill: 'none', stroke: INK.q, 'stroke-width': 1.6};
 const REST = {fill: INK.refused, 'fill-opacity': 0.45};
 const LOOKS = [['kept', 'kept (stronger: p ≈ q)'], ['refused', 'refused, corrected'], ['own', 'bonus']];
 const GIVEN = '#D0D0D0';  // what a rule keeps less than rejection
+const EDGE = {stroke: INK.faint, 'stroke-width': 0.8};  // of it
 const SHARES = '#8F8F8F';  // of rounds: no colour of a token's fate, or of p
 const STRIP = 30;  // of bars over one line of columns
 const RULES = {match: '#A0437A', coupled: '#00707A', rejection: '#333333', block: '#7A6200'};  // no colour of a token's fate, or of q
@@ -46,14 +47,14 @@ function dashboard(constants, data, room, chosen) {
   columns(pens, data, at[0], {left, low: shares, end: left + across, right, lines});
   const more = Math.max(...names.map((words, number) => words.length - at[number].length)), vain = texts.reduce((sum, text) => sum + text.vain, 0);
   cloth.lines(pens, {left, place, most: constants.most, top, bottom, mean, right, end: left + across, more: slim || across > 520 ? more : 0, vain,
-    what: slim ? '● a text: tokens a round' : '● a text over all tosses: tokens a round'});
+    what: slim ? 'tokens a round, all tosses' : 'tokens a round of a text, mean of all tosses'});
   texts.forEach((text, number) => {
     const spots = at[number], row = top + number * tall;
     cloth.row(pens, number, text, {at: spots, high, left, y: row, lines, place, right});
     if (spots.length < names[number].length) goes_on(write, number, spots.at(-1), {high, left, y: row});
   });
 
-  const one = picked(data, texts, chosen), below = bottom + 39, step = TALL + (stacked ? 86 : 74), low = below + stacked * (step + 6);
+  const one = picked(data, texts, chosen), below = bottom + 44, step = TALL + (stacked ? 86 : 74), low = below + stacked * (step + 6);
   const token = stacked ? Math.min(width - 10, 330) : narrow ? 274 : 302, share = stacked ? Math.max(122, 0.3 * width) : 0.18 * width;
   const second = stacked ? left : left + token + 16, third = second + share + (stacked ? 18 : narrow ? 26 : 40);
   a_token(pens, constants, data, [left, below, token], one);
@@ -81,7 +82,7 @@ function columns([add, write], {columns: all, rule}, at, {left, low, end, right,
     const thin = Math.max(2, thick * texts / often);
     [[`cm${column}`, most, GIVEN], [`cs${column}`, kept, INK.kept]].forEach(([key, share, fill]) => {
       const high = texts ? Math.max(1.5, 0.22 * share) : 0;
-      add(key, 'rect', {x: middle - thin / 2, y: foot - high, width: thin, height: high, fill});
+      add(key, 'rect', {x: middle - thin / 2, y: foot - high, width: thin, height: high, fill, ...(most > kept + 1 && fill === GIVEN ? EDGE : {})});
     });
     if (!texts) write(`cn${column}`, middle, foot - 7, '–', {'text-anchor': 'middle', fill: INK.faint});
     const note = `Token ${column + 1} of a text: of drafts there ${rule} keeps ${share_of(kept)} on average over ${texts} texts`
@@ -92,7 +93,7 @@ function columns([add, write], {columns: all, rule}, at, {left, low, end, right,
   [0, 1].forEach(share => write(`share${share}t`, end + 5, low - 22 * share + 4, String(share), {fill: INK.faint}));
   const less = all.some(([kept, most]) => most > kept + 1), thin = all.some(each => each[2] < often);
   write('share', end + 16, low - 13, 'share kept', {fill: INK.faint});
-  if (less) add('share-k', 'rect', {x: end + 16, y: low - 8, width: 9, height: 9, fill: GIVEN});
+  if (less) add('share-k', 'rect', {x: end + 16, y: low - 8, width: 9, height: 9, fill: GIVEN, ...EDGE});
   write('share-more', end + (less ? 29 : 16), low, less ? 'rejection' : thin ? 'thin: few' : '', {fill: INK.faint});
 }
 
@@ -128,11 +129,12 @@ function woven({words}, data, number, most) {
 
 const share_of = percent => (percent / 100).toFixed(2);
 
-// Return row and column of the chosen token; of the hardest one of the first text before one is chosen.
+// Return row and column of the chosen token; before one is chosen, of the hardest one of the first text that a draft was judged at.
 function picked(data, texts, chosen) {
   const [row, column] = chosen || [0, Infinity], cells = texts[row].cells;
   if (chosen) return [row, Math.min(column, cells.length - 1), cells];
-  const shares = cells.map(each => each.share);
+  const judged = cells.some(each => each.keep !== undefined);
+  const shares = cells.map(each => judged && each.keep === undefined ? Infinity : each.share);
   return [0, shares.indexOf(Math.min(...shares)), cells];
 }
 

@@ -7,11 +7,12 @@ const PALE = {tree: '#BFA9CB', chain: '#8FBBD9'};  // of what may stay, and of o
 const DOUBLINGS = 4.1, SPEEDS = [0.5, 1, 2, 4];  // of both axes; of the lines of equal speed-up
 
 // What a call costs in this toss: reading is the same for both, drafting isn't.
-function price(add, write, {nodes, costs, reading, depth, row, forwards}, dear, left, top, width) {
+function price(add, write, {nodes, chosen, costs, reading, depth, row, forwards}, dear, left, top, width) {
   const from = left + 40, scale = (width - 86) / dear, vain = forwards > Math.max(...depth.slice(0, nodes));
-  write('price0', left, top, 'price =', {'font-weight': 600});
-  add('reading', 'rect', {x: left + 54, y: top - 10, width: 18, height: 12, fill: INK.reading});
-  write('price1', left + 77, top, 'reading + drafting', {'font-weight': 600});
+  const begin = chosen ? 'price =' : 'price in this toss =', swatch = left + (chosen ? 54 : 136);  // a drawn tree's is another in each
+  write('price0', left, top, begin, {'font-weight': 600});
+  add('reading', 'rect', {x: swatch, y: top - 10, width: 18, height: 12, fill: INK.reading});
+  write('price1', swatch + 23, top, 'reading + drafting', {'font-weight': 600});
   const parts = {chain: [nodes, 'draft', 'waits for none'], tree: [forwards, 'look', vain ? 'the last adds none' : 'waits to see each']};
   Object.entries(parts).forEach(([name, [count, what, how]], i) => {
     const y = top + 8 + 35 * i, each = (costs[name] - reading) / count, said = `${count} ${what}${count > 1 ? 's' : ''}`;
@@ -34,7 +35,7 @@ function draw(add, write, data, left, top, size) {
     x: price => left + size * Math.log2(price) / DOUBLINGS,
     y: tokens => top + size * (1 - Math.log2(tokens) / DOUBLINGS),
   };
-  write('plane', left, top - 47, 'on average: tokens for the price', {'font-weight': 600});
+  write('plane', left, top - 51, 'on average: tokens for the price', {'font-weight': 600});
   frame(add, write, at);
   ['chain', 'tree'].forEach((name, number) => trail(add, write, data, at, name, number));
   ends(write, data, at);
@@ -70,7 +71,7 @@ function trail(add, write, {nodes, trails, tosses, toss}, {left, top, x, y}, nam
   const colour = INK[name], look = {stroke: colour, 'stroke-width': 1.5, fill: number ? colour : '#FFFFFF'};
   const line = {stroke: colour, 'stroke-width': 1.5, 'stroke-dasharray': number ? '' : '5 3'};
   const all = tosses[name], varies = all.length > 1, of = varies ? `mean of ${all.length} tosses` : 'the same in each toss';
-  const dots = trails[name], [, price, tokens] = dots.find(([count]) => count === nodes), key = top - 31 + 14 * number;
+  const dots = trails[name], [, price, tokens] = dots.find(([count]) => count === nodes), key = top - 35 + 14 * number;
   add(`t-${name}`, 'path', {d: 'M' + dots.map(([, price, tokens]) => `${x(price)} ${y(tokens)}`).join('L'), fill: 'none', ...line});
   const bar = (each, price, tokens, now) => add(`o-${name}${each}`, 'path', {d: `M${x(price) - 13} ${y(tokens)}h26`,
     stroke: now ? colour : PALE[name], 'stroke-width': now ? 3 : 1.5,
