@@ -20,7 +20,7 @@ const EDGE = {stroke: INK.faint, 'stroke-width': 0.8};  // of it
 const SHARES = '#8F8F8F';  // of rounds: no colour of a token's fate, or of p
 const STRIP = 30;  // of bars over one line of columns
 const RULES = {match: '#A0437A', coupled: '#00707A', rejection: '#333333', block: '#7A6200'};  // no colour of a token's fate, or of q
-const TALL = 112;  // of a panel's axes
+const TALL = 108;  // of a panel's axes
 const WORDS = 4;  // have a row at a token; all others share one
 
 function dashboard(constants, data, room, chosen) {
@@ -54,7 +54,7 @@ function dashboard(constants, data, room, chosen) {
     if (spots.length < names[number].length) goes_on(write, number, spots.at(-1), {high, left, y: row});
   });
 
-  const one = picked(data, texts, chosen), below = bottom + 44, step = TALL + (stacked ? 86 : 74), low = below + stacked * (step + 6);
+  const one = picked(data, texts, chosen), below = bottom + 43, step = TALL + (stacked ? 86 : 74), low = below + stacked * (step + 6);
   const token = stacked ? Math.min(width - 10, 330) : narrow ? 274 : 302, share = stacked ? Math.max(122, 0.3 * width) : 0.18 * width;
   const second = stacked ? left : left + token + 16, third = second + share + (stacked ? 18 : narrow ? 26 : 40);
   a_token(pens, constants, data, [left, below, token], one);

@@ -9,7 +9,8 @@ const DOUBLINGS = 4.1, SPEEDS = [0.5, 1, 2, 4];  // of both axes; of the lines o
 // What a call costs in this toss: reading is the same for both, drafting isn't.
 function price(add, write, {nodes, chosen, costs, reading, depth, row, forwards}, dear, left, top, width) {
   const from = left + 40, scale = (width - 86) / dear, vain = forwards > Math.max(...depth.slice(0, nodes));
-  const begin = chosen ? 'price =' : 'price in this toss =', swatch = left + (chosen ? 54 : 136);  // a drawn tree's is another in each
+  // a drawn tree's price is another in each toss
+  const [begin, wide] = chosen ? ['price =', 54] : width > 285 ? ['price in this toss =', 136] : ['this toss =', 86], swatch = left + wide;
   write('price0', left, top, begin, {'font-weight': 600});
   add('reading', 'rect', {x: swatch, y: top - 10, width: 18, height: 12, fill: INK.reading});
   write('price1', swatch + 23, top, 'reading + drafting', {'font-weight': 600});
