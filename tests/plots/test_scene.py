@@ -466,6 +466,37 @@ def test_the_next_node_is_dashed_and_each_title_says_what_a_call_writes(page, tr
         assert chain < words.index("first words") < tree  # as they are read
 
 
+def test_a_price_says_whether_it_is_of_this_toss(page, trees):
+    """A drawn tree is another in each toss, and so is its price; the plane shows their mean."""
+    show = opened(page, trees, moves=False)
+    for width, here in ((1000, "price in this toss ="), (290, "this toss =")):
+        with narrowed(page, width):
+            for rule in ("match", "rejection"):
+                data = show(rule=rule, nodes=8, depth=ALL, temperature=1.0, toss=2)
+                said = (
+                    page.locator("svg text").filter(has_text=re.compile(" =$")).all_text_contents()
+                )
+                assert said == (["price ="] if data["chosen"] else [here])
+                prices = {price for price, _ in data["tosses"]["tree"]}
+                assert (len(prices) > 1) == (rule == "rejection")
+
+
+def test_a_chain_s_first_word_has_its_number_on_a_phone(page, trees):
+    def middle(box):
+        return box["x"] + box["width"] / 2
+
+    show = opened(page, trees, moves=False)
+    with narrowed(page, 366):
+        for nodes in (8, 9):  # of two lines each has its number at its end
+            data = show(rule="match", nodes=nodes, depth=ALL, temperature=1.0)
+            frame = page.locator(".lablib-cell").first.bounding_box()
+            numbers = page.locator("svg text[fill='#767676'][text-anchor=middle]").all()
+            boxes = [(each.text_content(), each.bounding_box()) for each in numbers]
+            near = [(said, box) for said, box in boxes if abs(middle(box) - middle(frame)) < 4]
+            above = [said for said, box in near if 0 < frame["y"] - box["y"] < 22]
+            assert above == [percent("reach", data["chain"][0][1])] * (nodes == 8)
+
+
 def test_a_row_of_a_tree_keeps_its_place_when_nodes_are_added(page, trees):
     show, places = opened(page, trees), []
     for nodes in (2, 3, 6):
@@ -696,6 +727,16 @@ def test_what_columns_keep_stands_above_them(page, board):
         less = any(kept < most for kept, most, _ in data["columns"])
         assert less == (rule == "match")
         assert ("rejection" in page.locator("svg text[fill='#767676']").all_text_contents()) == less
+
+
+def test_the_token_that_opens_by_itself_is_one_that_was_judged(page, board):
+    show = opened(page, board, moves=False)
+    for task, gamma, hot in itertools.product(("stories", "sums", "edits"), (1, 8), (0.5, 1.5)):
+        show(task=task, rule="rejection", draft_tokens=gamma, temperature=hot)
+        words = page.locator("svg text").all_text_contents()
+        assert "coin" in words
+        assert "bonus" in words  # in the key,
+        assert words.count("bonus") == 1  # and nowhere else
 
 
 def test_the_resting_coin_lies_in_the_middle_of_what_was_refused(page, board):
