@@ -24,7 +24,7 @@ function carpet(constants, data, room, chosen) {
   const lines = [slim ? 2 : 1, 2, 3, 4, 5, 6].find(n => n === 6 || cloth.spots(needed, across, n).length === longest);
   // where words need more lines, fewer texts have as much room: a picture is as high for every task
   const rows = slim && !grows ? Math.min(rare ? 9 : 8, constants.rows) : constants.rows;  // on a phone what is below is soon in sight
-  const high = 22, free = (slim ? 30 + 48 * rows : (room < 640 ? 29 : 22.5) * rows) - 30 * (lines - 1);
+  const high = 22, free = (slim ? 30 + 48 * rows : (room < 640 ? 29 : 22.5) * rows) - cloth.STRIP.step * (lines - 1);
   const own = lines > 1 ? lines * high + 4 : high;  // of a text
   const count = grows ? rows : Math.max(1, Math.min(rows, Math.floor(free / own)));
   const tall = Math.max(own, free / count);
@@ -40,38 +40,13 @@ function carpet(constants, data, room, chosen) {
   const named = task => looks(about[task]);
   const keys = Math.max(...Object.keys(tasks).map(task => cloth.legend(SILENT, named(task), left, 35, width)));
   cloth.legend(pens, named(data.task).map(([look, words]) => [look, words, !absent[look]]), left, 35, width);
-  const shares = keys + 35, top = shares + 15 + 30 * (lines - 1);
+  const shares = keys + 35, top = shares + 15 + cloth.STRIP.step * (lines - 1);
   const mean = data.tokens[gamma - 1];
   const title = narrow ? `${data.task}, γ = ${gamma}: ${mean.toFixed(2)} tokens a round`
     : `${data.task}: ${mean.toFixed(2)} tokens a round with γ = ${gamma}`;
   write('title', left, 15, title, {'font-size': narrow ? 12 : 15, 'font-weight': 600});
 
-  // how often the draft that fell on this place was kept, over all texts of the task; each of a text's lines has its own
-  for (let line = 0; line < lines; line++) {
-    const low = shares + 30 * line;
-    [0, 1].forEach(share => {
-      add(`share${line}.${share}`, 'path', {d: `M${left} ${low - 24 * share}H${side}`, stroke: share ? INK.grid : INK.faint});
-      if (!line) write(`share${share}t`, side + 5, low - 24 * share + 4, String(share), {fill: INK.faint, 'font-size': 11});
-    });
-    if (line) write(`line${line}`, side + 16, low - 8, `line ${line + 1}`, {fill: INK.faint, 'font-size': 11});
-  }
-  // of a bar heights are shares, and widths say of how many drafts
-  const thick = Math.max(4, Math.min(12, Math.min(...at.map(each => each[2])) - 4)), often = Math.max(...data.columns.map(each => each[1]));
-  at.forEach(([line, from, wide], column) => {
-    const [kept, judged] = data.columns[column], share = judged ? Math.max(2, 24 * kept / judged) : 0, low = shares + 30 * line;
-    const hard = places.includes(column), which = `Token ${column + 1} of a text${hard ? ` (${hardest})` : ''}`;
-    const note = judged ? `${which}: of ${judged} drafts that were judged there, ${kept} were kept.` : `${which}: no draft was judged there.`;
-    const middle = left + from + wide / 2, thin = Math.max(2, thick * judged / Math.max(1, often));
-    add(`c${column}`, 'rect', {x: middle - thin / 2, y: low - share, width: thin, height: share, fill: INK.kept});
-    if (!judged) write(`n${column}`, middle, low - 8, '–', {'text-anchor': 'middle', fill: INK.faint});
-    if (hard) add(`h${column}`, 'path', {d: cloth.pointer(middle, low + 1.5), ...aimed(judged)});
-    add(`C${column}`, 'rect', {x: left + from + 1, y: low - 24, width: wide - 2, height: 24, fill: 'transparent', note});
-  });
-  const of = counted === 1 ? 'kept, one text' : slim ? 'share kept' : `share kept, all ${counted} texts`;
-  const none = data.columns.slice(0, shown).some(([, judged]) => !judged);
-  [of, ...['thin: few', none && '–: none'].filter(Boolean).map(words => slim ? words : `${words} judged`)].forEach((words, i) =>
-    write(`said${i}`, side + 19, shares - 20 + 12 * i, words, {fill: INK.faint, 'font-size': 11}));
-
+  columns(pens, data, about[data.task], at, {left, low: shares, end: side, lines, slim});
   headings(write, at, places, texts, gamma, left, top - 4);
   const bottom = top + count * tall, some = `${texts.length} of ${counted} texts`;
   const hollow = drawn.some(text => text.few) ? ', hollow: few rounds' : '';
@@ -96,6 +71,25 @@ function carpet(constants, data, room, chosen) {
   class_bars(add, write, data.classes, places.length && hardest, ...classes);
   yields(add, write, data, ...yielded, room < 520 || room >= 640 ? 84 : 182, most);
   return {width, height: Math.max(classes[1], yielded[1]) + 118, shapes, told: open, tells: true};
+}
+
+// Draw how often the draft that fell on a column was kept, over all texts of the task, and which columns are the hardest.
+function columns(pens, data, {counted, hardest, places}, at, {left, low, end, lines, slim}) {
+  const [add, write] = pens, shown = data.columns.slice(0, at.length);
+  const bars = shown.map(([kept, judged], column) => {
+    const which = `Token ${column + 1} of a text${places.includes(column) ? ` (${hardest})` : ''}`;
+    const note = judged ? `of ${judged} drafts that were judged there, ${kept} were kept` : 'no draft was judged there';
+    return {shares: [[kept / Math.max(1, judged), {fill: INK.kept}]], of: judged, note: `${which}: ${note}.`};
+  });
+  cloth.strip(pens, bars, at, {left, low, end, lines});
+  places.filter(column => column < at.length).forEach(column => {
+    const [line, from, wide] = at[column], foot = low + cloth.STRIP.step * line;
+    add(`h${column}`, 'path', {d: cloth.pointer(left + from + wide / 2, foot + 1.5), ...aimed(shown[column][1])});
+  });
+  const of = counted === 1 ? 'kept, one text' : slim ? 'share kept' : `share kept, all ${counted} texts`;
+  const more = ['thin: few', shown.some(([, judged]) => !judged) && '–: none'].filter(Boolean);
+  [of, ...more.map(words => slim ? words : `${words} judged`)].forEach((words, i) =>
+    write(`said${i}`, end + 19, low - 20 + 12 * i, words, {fill: INK.faint}));
 }
 
 // Return the looks of a task's picture, whatever is drafted, and their words.

@@ -3,6 +3,7 @@
 const INK = {kept: '#0072B2', refused: '#E69F00', own: '#FFFFFF', none: '#FFFFFF', uncounted: '#CCCCCC', line: '#333333',
   faint: '#767676', grid: '#DDDDDD', yield: '#009E73', waste: '#D55E00'};
 
+const STRIP = {high: 22, step: 30};  // of bars over one line of columns
 const GAP = 2;  // between rounds, beyond what is between cells
 const MONO = 'ui-monospace, SFMono-Regular, Menlo, Consolas, "DejaVu Sans Mono", monospace';  // each letter as wide
 const HALO = {stroke: '#FFFFFF', 'stroke-width': 3, 'paint-order': 'stroke'};  // of words that lie on lines
@@ -106,6 +107,30 @@ function row([add, write], number, {cells, rounds, mean, note, few}, {at, high, 
   write(`m${number}`, place(1) - 4, middle + 4, mean ? mean.toFixed(1) : '–', {'text-anchor': 'end'});
 }
 
+// Draw over the columns, as the first text's cells stand, how often drafts are kept there: each line of a text has its own
+// axis. bars: of each column its shares, one before the other, with their looks; of how many that is; and what is said of it.
+function strip([add, write], bars, at, {left, low, end, lines}) {
+  for (let line = 0; line < lines; line++) {
+    const foot = low + STRIP.step * line;
+    [0, 1].forEach(share => {
+      add(`share${line}.${share}`, 'path', {d: `M${left} ${foot - STRIP.high * share}H${end}`, stroke: share ? INK.grid : INK.faint});
+      if (!line) write(`share${share}t`, end + 5, foot - STRIP.high * share + 4, String(share), {fill: INK.faint});
+    });
+    if (line) write(`line${line}`, end + 16, foot - 8, `line ${line + 1}`, {fill: INK.faint});
+  }
+  const most = Math.max(1, ...bars.map(each => each.of)), widest = Math.max(4, Math.min(12, ...at.map(each => each[2] - 4)));
+  at.forEach(([line, from, wide], column) => {
+    const {shares, of, note} = bars[column], foot = low + STRIP.step * line, middle = left + from + wide / 2;
+    const thin = Math.max(2, widest * of / most);  // widths say of how many
+    shares.forEach(([share, look], i) => {
+      const high = of ? Math.max(1.5, STRIP.high * share) : 0;
+      add(`c${column}.${i}`, 'rect', {x: middle - thin / 2, y: foot - high, width: thin, height: high, ...look});
+    });
+    if (!of) write(`n${column}`, middle, foot - 7, '–', {'text-anchor': 'middle', fill: INK.faint});
+    add(`C${column}`, 'rect', {x: left + from + 1, y: foot - STRIP.high, width: wide - 2, height: STRIP.high, fill: 'transparent', note});
+  });
+}
+
 // Return how many drafts these rounds made in vain, those for whose tick there is no room, too.
 const waste = rounds => rounds.reduce((sum, [, , vain]) => sum + vain, 0);
 
@@ -176,4 +201,4 @@ function beside(wanted, left, right) {
 // Return where a number of tokens a round stands, from 1 to most + 1; before its line it has room in digits.
 const placing = (side, right, most) => tokens => side + 21 + (right - 27 - side) * (tokens - 1) / most;
 
-const cloth = {INK, MONO, HALO, pens, legend, pointer, row, lines, placing, wrapped, words, beside, least, fit, spots, waste, cell, ticks, bare};
+const cloth = {INK, MONO, HALO, STRIP, pens, legend, pointer, row, strip, lines, placing, wrapped, words, beside, least, fit, spots, waste, cell, ticks, bare};

@@ -18,7 +18,6 @@ const LOOKS = [['kept', 'kept (stronger: p ≈ q)'], ['refused', 'refused, corre
 const GIVEN = '#D0D0D0';  // what a rule keeps less than rejection
 const EDGE = {stroke: INK.faint, 'stroke-width': 0.8};  // of it
 const SHARES = '#8F8F8F';  // of rounds: no colour of a token's fate, or of p
-const STRIP = 30;  // of bars over one line of columns
 const RULES = {match: '#A0437A', coupled: '#00707A', rejection: '#333333', block: '#7A6200'};  // no colour of a token's fate, or of q
 const TALL = 108;  // of a panel's axes
 const WORDS = 4;  // have a row at a token; all others share one
@@ -43,8 +42,8 @@ function dashboard(constants, data, room, chosen) {
   const looks = [...LOOKS, ['round', 'a round of this toss'], ['none', 'nothing drafted', none]];
   const said = rows < constants.texts ? `; rows: the first ${rows}, one toss` : '; rows: one toss', all = `all ${constants.texts} texts`;
   under(write, 'title', left, 14, [`${all}, all tosses${said}`, `${all}${said}`, all], width - left);
-  const shares = cloth.legend(pens, looks, left, 45, width) + 30, top = shares + 2 + STRIP * (lines - 1), bottom = top + rows * tall;
-  columns(pens, data, at[0], {left, low: shares, end: left + across, right, lines});
+  const shares = cloth.legend(pens, looks, left, 45, width) + 30, top = shares + 2 + cloth.STRIP.step * (lines - 1), bottom = top + rows * tall;
+  columns(pens, data, at[0], {left, low: shares, end: left + across, lines});
   const more = Math.max(...names.map((words, number) => words.length - at[number].length)), vain = texts.reduce((sum, text) => sum + text.vain, 0);
   cloth.lines(pens, {left, place, most: constants.most, top, bottom, mean, right, end: left + across, more: slim || across > 520 ? more : 0, vain,
     what: slim ? 'tokens a round, all tosses' : 'tokens a round of a text, mean of all tosses'});
@@ -70,31 +69,19 @@ function under(write, key, x, y, texts, room) {
 }
 
 // Draw over the columns, as the first text's cells have them, how often a draft there is kept: by this rule, and by rejection.
-function columns([add, write], {columns: all, rule}, at, {left, low, end, right, lines}) {
-  const often = Math.max(...all.map(each => each[2])), thick = Math.max(4, Math.min(12, Math.min(...at.map(each => each[2])) - 4));
-  for (let line = 0; line < lines; line++) {
-    [0, 1].forEach(share =>
-      add(`share${line}.${share}`, 'path', {d: `M${left} ${low + STRIP * line - 22 * share}H${end}`, stroke: share ? INK.grid : INK.faint}));
-    if (line) write(`line${line}`, end + 16, low + STRIP * line - 8, `line ${line + 1}`, {fill: INK.faint});
-  }
-  at.forEach(([line, from, wide], column) => {
-    const [kept, most, texts] = all[column], foot = low + STRIP * line, middle = left + from + wide / 2;
-    const thin = Math.max(2, thick * texts / often);
-    [[`cm${column}`, most, GIVEN], [`cs${column}`, kept, INK.kept]].forEach(([key, share, fill]) => {
-      const high = texts ? Math.max(1.5, 0.22 * share) : 0;
-      add(key, 'rect', {x: middle - thin / 2, y: foot - high, width: thin, height: high, fill, ...(most > kept + 1 && fill === GIVEN ? EDGE : {})});
-    });
-    if (!texts) write(`cn${column}`, middle, foot - 7, '–', {'text-anchor': 'middle', fill: INK.faint});
+function columns(pens, {columns: all, rule}, at, {left, low, end, lines}) {
+  const [add, write] = pens;
+  const bars = all.map(([kept, most, texts], column) => {
     const note = `Token ${column + 1} of a text: of drafts there ${rule} keeps ${share_of(kept)} on average over ${texts} texts`
       + (most > kept ? `, rejection ${share_of(most)}.` : '.');
-    add(`ch${column}`, 'rect', {x: left + from + 1, y: foot - 22, width: wide - 2, height: 22, fill: 'transparent',
-      note: texts ? note : `Token ${column + 1} of a text: nothing is drafted there.`});
+    const shares = [[most / 100, {fill: GIVEN, ...(most > kept + 1 ? EDGE : {})}], [kept / 100, {fill: INK.kept}]];
+    return {shares, of: texts, note: texts ? note : `Token ${column + 1} of a text: nothing is drafted there.`};
   });
-  [0, 1].forEach(share => write(`share${share}t`, end + 5, low - 22 * share + 4, String(share), {fill: INK.faint}));
-  const less = all.some(([kept, most]) => most > kept + 1), thin = all.some(each => each[2] < often);
+  cloth.strip(pens, bars, at, {left, low, end, lines});
+  const less = all.some(([kept, most]) => most > kept + 1), few = new Set(all.map(each => each[2])).size > 1;
   write('share', end + 16, low - 13, 'share kept', {fill: INK.faint});
   if (less) add('share-k', 'rect', {x: end + 16, y: low - 8, width: 9, height: 9, fill: GIVEN, ...EDGE});
-  write('share-more', end + (less ? 29 : 16), low, less ? 'rejection' : thin ? 'thin: few' : '', {fill: INK.faint});
+  write('share-more', end + (less ? 29 : 16), low, less ? 'rejection' : few ? 'thin: few' : '', {fill: INK.faint});
 }
 
 // Say behind a text's last cell that it has more.
