@@ -15,62 +15,83 @@ const END = '∅';  // what a token without letters looks like
 const SILENT = [() => {}, () => {}];  // pens that draw nothing: to ask how much room something takes
 
 function carpet(constants, data, room, chosen) {
-  const {most, tasks, about} = constants, {gamma} = data, {counted, hardest, places, grows} = about[data.task];
-  const all = tasks[data.task], longest = data.columns.length;
-  const narrow = room < 830, slim = room < 560, rare = room < 350, beside = slim ? 96 : narrow ? 132 : 140;
-  const width = Math.max(250, Math.min(room, 850)), left = 4;
-  const names = all.flatMap(each => each.tokens), across = width - left - beside - 14;
-  const least = cloth.least(names, slim), right = width - 2, needed = wanted(all, longest, least);
-  const lines = [slim ? 2 : 1, 2, 3, 4, 5, 6].find(n => n === 6 || cloth.spots(needed, across, n).length === longest);
-  // where words need more lines, fewer texts have as much room: a picture is as high for every task
-  const rows = slim && !grows ? Math.min(rare ? 9 : 8, constants.rows) : constants.rows;  // on a phone what is below is soon in sight
-  const high = 22, free = (slim ? 30 + 48 * rows : (room < 640 ? 29 : 22.5) * rows) - cloth.STRIP.step * (lines - 1);
-  const own = lines > 1 ? lines * high + 4 : high;  // of a text
-  const count = grows ? rows : Math.max(1, Math.min(rows, Math.floor(free / own)));
-  const tall = Math.max(own, free / count);
-  const at = folded(all, widths(needed, least, across, lines), least, across, lines), shown = at.length;
-  const side = left + across, place = cloth.placing(side + 18, right, most);
-  const shapes = [], pens = cloth.pens(shapes), [add] = pens;
-  const write = (key, x, y, text, more) => pens[1](key, x, y, text, {'font-size': 12, ...more});
-
+  const {most, tasks, about} = constants, {gamma, task} = data, {hardest, places} = about[task], all = tasks[task];
+  const page = laid(all, about[task], data.columns.length, constants.rows, room), {left, width, side, lines, at, count, tall} = page;
+  const place = cloth.placing(side + 18, page.right, most), shapes = [], pens = cloth.pens(shapes);
   const texts = all.slice(0, count), drawn = texts.map((text, row) => woven(text, data, row, at));
-  const vain = drawn.reduce((sum, text) => sum + text.vain, 0);
-  const seen = look => drawn.some(({cells}) => cells.some(({what}) => what === look));
-  const absent = {refused: !seen('refused'), vain: !vain, uncounted: !seen('uncounted')};
-  const named = task => looks(about[task]);
-  const keys = Math.max(...Object.keys(tasks).map(task => cloth.legend(SILENT, named(task), left, 35, width)));
-  cloth.legend(pens, named(data.task).map(([look, words]) => [look, words, !absent[look]]), left, 35, width);
-  const shares = keys + 35, top = shares + 15 + cloth.STRIP.step * (lines - 1);
-  const mean = data.tokens[gamma - 1];
-  const title = narrow ? `${data.task}, γ = ${gamma}: ${mean.toFixed(2)} tokens a round`
-    : `${data.task}: ${mean.toFixed(2)} tokens a round with γ = ${gamma}`;
-  write('title', left, 15, title, {'font-size': narrow ? 12 : 15, 'font-weight': 600});
 
-  columns(pens, data, about[data.task], at, {left, low: shares, end: side, lines, slim});
-  headings(write, at, places, texts, gamma, left, top - 4);
-  const bottom = top + count * tall, some = `${texts.length} of ${counted} texts`;
-  const hollow = drawn.some(text => text.few) ? ', hollow: few rounds' : '';
-  if (texts.length < counted) write('first', rare ? left : right, rare ? bottom + 12 : 15, rare ? some : `rows: ${slim ? '' : 'the first '}${some}`,
-    {fill: INK.faint, 'font-size': 11, 'text-anchor': rare ? 'start' : 'end'});
-  const said = rare ? [[27, 'tokens a round']] : narrow ? [[28, 'tokens a round'], [43, `dotted: mean${hollow}`]]
-    : [[28, `tokens a round (dotted: mean${hollow})`]];
-  cloth.lines(pens, {left, place, most, gamma, top: top + 4, bottom, mean, right, end: side, more: 0, said});
-  const wasted = slim ? `${vain} in vain (${count} ${count > 1 ? 'rows' : 'row'})`
-    : `${vain} ${vain > 1 ? 'drafts' : 'draft'} in vain in ${count > 1 ? `these ${count} rows` : 'this row'}`;
-  if (vain) write('vain', narrow ? left : side, bottom + (rare ? 27 : narrow ? 43 : 13), wasted, {'text-anchor': narrow ? 'start' : 'end', 'font-size': 11});
-  drawn.forEach((text, row) => cloth.row(pens, row, text, {at, high, left, y: top + row * tall, lines, place}));
-  const open = picked(drawn, chosen), [row, column] = open, low = bottom + (rare ? 44 : 13);
-  opened(pens, all[row], drawn[row].cells[column], open, gamma, [left, low], rare ? right : place(1) - 8);
-  if (longest > shown) write('more', left, low + 45, `up to ${longest - shown} hidden`);
+  const shares = titles(pens, constants, data, drawn, page) + 35;
+  columns(pens, data, about[task], at, {...page, low: shares, end: side});
+  const top = shares + 15 + cloth.STRIP.step * (lines - 1), bottom = top + count * tall;
+  headings(pens[1], at, places, texts, gamma, left, top - 4);
+  beside(pens, data, drawn, {...page, top: top + 4, bottom, place, most});
+  drawn.forEach((text, row) => cloth.row(pens, row, text, {at, high: HIGH, left, y: top + row * tall, lines, place}));
+  counts(pens[1], about[task].counted, drawn, bottom, page);
 
-  const below = bottom + (rare ? 79 : narrow ? 63 : 47) + (longest > shown) * 16, third = width / 3, half = width / 2 - 8;
-  const [time, classes, yielded] = room < 520 ? [[left, below, width - 12], [left, below + 98, width - 12], [left, below + 232, width - 12]]
-    : room < 640 ? [[left, below, half], [left, below + 98, half - 12], [left + half + 16, below, half - 12]]
-    : [[left, below, third], [left + third * 1.04, below, third * 1.03], [left + third * 2.16, below, third * 0.82]];
+  const open = picked(drawn, chosen), [row, column] = open, low = bottom + (page.rare ? 44 : 13), hidden = data.columns.length - at.length;
+  const [add, write] = [pens[0], (key, x, y, text, more) => pens[1](key, x, y, text, {'font-size': 12, ...more})];
+  opened(pens, all[row], drawn[row].cells[column], open, gamma, [left, low], page.rare ? page.right : place(1) - 8);
+  if (hidden > 0) write('more', left, low + 45, `up to ${hidden} hidden`);
+  const [time, classes, yielded] = panels(room, page, bottom + (page.rare ? 79 : page.narrow ? 63 : 47) + (hidden > 0) * 16);
   time_bars(add, write, data.time, constants.prices, ...time);
   class_bars(add, write, data.classes, places.length && hardest, ...classes);
   yields(add, write, data, ...yielded, room < 520 || room >= 640 ? 84 : 182, most);
   return {width, height: Math.max(classes[1], yielded[1]) + 118, shapes, told: open, tells: true};
+}
+
+const HIGH = 22;  // is one line of a text
+
+// Return what has room on a page: how wide it is, where the columns stand, in how many lines, how many texts are drawn, and how
+// high each is. Where words need more lines, fewer texts have as much room: a picture is as high for every task.
+function laid(all, {grows}, longest, most, room) {
+  const narrow = room < 830, slim = room < 560, rare = room < 350, beside = slim ? 96 : narrow ? 132 : 140;
+  const width = Math.max(250, Math.min(room, 850)), left = 4, across = width - left - beside - 14;
+  const least = cloth.least(all.flatMap(each => each.tokens), slim), needed = wanted(all, longest, least);
+  const lines = [slim ? 2 : 1, 2, 3, 4, 5, 6].find(n => n === 6 || cloth.spots(needed, across, n).length === longest);
+  const rows = slim && !grows ? Math.min(rare ? 9 : 8, most) : most;  // on a phone what is below is soon in sight
+  const free = (slim ? 30 + 48 * rows : (room < 640 ? 29 : 22.5) * rows) - cloth.STRIP.step * (lines - 1);
+  const own = lines > 1 ? lines * HIGH + 4 : HIGH;  // of a text
+  const count = grows ? rows : Math.max(1, Math.min(rows, Math.floor(free / own)));
+  const at = folded(all, widths(needed, least, across, lines), least, across, lines);
+  return {narrow, slim, rare, width, left, right: width - 2, side: left + across, lines, at, count, tall: Math.max(own, free / count)};
+}
+
+// Write the headline, and name the looks; return how far down that goes, whichever task is shown.
+function titles(pens, {tasks, about}, {task, tokens, gamma}, drawn, {narrow, left, width}) {
+  const seen = look => drawn.some(({cells}) => cells.some(({what}) => what === look));
+  const absent = {refused: !seen('refused'), vain: !wasted(drawn), uncounted: !seen('uncounted')};
+  const mean = `${tokens[gamma - 1].toFixed(2)} tokens a round`;
+  pens[1]('title', left, 15, narrow ? `${task}, γ = ${gamma}: ${mean}` : `${task}: ${mean} with γ = ${gamma}`,
+    {'font-size': narrow ? 12 : 15, 'font-weight': 600});
+  cloth.legend(pens, looks(about[task]).map(([look, words]) => [look, words, !absent[look]]), left, 35, width);
+  return Math.max(...Object.keys(tasks).map(each => cloth.legend(SILENT, looks(about[each]), left, 35, width)));
+}
+
+const wasted = drawn => drawn.reduce((sum, text) => sum + text.vain, 0);
+
+// Draw what stands behind the dots of all rows, and say what these are.
+function beside(pens, {tokens, gamma}, drawn, {narrow, rare, side, ...more}) {
+  const dotted = `dotted: mean${drawn.some(text => text.few) ? ', hollow: few rounds' : ''}`;
+  const said = rare ? [[27, 'tokens a round']] : narrow ? [[28, 'tokens a round'], [43, dotted]] : [[28, `tokens a round (${dotted})`]];
+  cloth.lines(pens, {...more, gamma, mean: tokens[gamma - 1], end: side, more: 0, said});
+}
+
+// Say how many texts have a row, if not all, and how many drafts were in vain in these.
+function counts(write, counted, drawn, bottom, {narrow, slim, rare, left, right, side}) {
+  const count = drawn.length, vain = wasted(drawn), some = `${count} of ${counted} texts`;
+  if (count < counted) write('first', rare ? left : right, rare ? bottom + 12 : 15, rare ? some : `rows: ${slim ? '' : 'the first '}${some}`,
+    {fill: INK.faint, 'text-anchor': rare ? 'start' : 'end'});
+  const words = slim ? `${vain} in vain (${count} ${count > 1 ? 'rows' : 'row'})`
+    : `${vain} ${vain > 1 ? 'drafts' : 'draft'} in vain in ${count > 1 ? `these ${count} rows` : 'this row'}`;
+  if (vain) write('vain', narrow ? left : side, bottom + (rare ? 27 : narrow ? 43 : 13), words, {'text-anchor': narrow ? 'start' : 'end'});
+}
+
+// Return where the panels below begin, and how wide they are: of time, of classes, and of tokens a round.
+function panels(room, {width, left}, y) {
+  const third = width / 3, half = width / 2 - 8;
+  if (room < 520) return [[left, y, width - 12], [left, y + 98, width - 12], [left, y + 232, width - 12]];
+  if (room < 640) return [[left, y, half], [left, y + 98, half - 12], [left + half + 16, y, half - 12]];
+  return [[left, y, third], [left + third * 1.04, y, third * 1.03], [left + third * 2.16, y, third * 0.82]];
 }
 
 // Draw how often the draft that fell on a column was kept, over all texts of the task, and which columns are the hardest.
