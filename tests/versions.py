@@ -1,10 +1,12 @@
 """Runs the suite, but for the site and what opens a browser, on each other Python of this machine.
 
 ``python3 tests/versions.py`` makes an environment of its own for each, prints the last line of each
-run, or its end if it fails, and fails if one fails. The README's command tests this Python whole.
+run, or its end if it fails, and fails if one fails. A run that takes long is stopped, and its line
+says so. The README's command tests this Python whole.
 """
 
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -15,7 +17,9 @@ from pathlib import Path
 from standalone import ROOT, environment, pythons, run
 
 SUITE = ["-m", "pytest", "-q", "-n", "2", "--dist", "loadfile", "--no-loadscope-reorder"]
-BEGINS = 10 * 60  # seconds after which no further Python is begun: the rest needs its time, too
+# Seconds: the rest of an hour needs its time, too.
+BEGINS = 10 * 60  # after which no further Python is begun
+ENDS = 18 * 60  # after which a Python's suite is stopped: a slow machine tries a part of it
 # What a page runs is the same whichever Python has made it.
 WITHOUT_PAGES = ["-m", "not slow and not benchmark and not browser", "--ignore", "tests/site"]
 
@@ -39,11 +43,19 @@ def suite(python: Path, folder: Path, *more: str) -> tuple[int, str]:
     inside = environment(python, folder / "environment")
     run([inside, "-m", "pip", "install", "-q", "--editable", f"{ROOT}[test]"], folder)
     clean = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "VIRTUAL_ENV"))}
-    done = subprocess.run(
+    with subprocess.Popen(
         [inside, *SUITE, *WITHOUT_PAGES, *more], cwd=ROOT, env=clean, text=True,
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-    )  # fmt: skip
-    return done.returncode, done.stdout
+    ) as running:  # fmt: skip
+        try:
+            said, _ = running.communicate(timeout=ENDS)
+        except subprocess.TimeoutExpired:
+            running.send_signal(signal.SIGINT)  # pytest tells what it has found
+            said, _ = running.communicate()
+            closing = said.rstrip().splitlines()[-1]
+            wrong = "failed" in closing or "error" in closing or "passed" not in closing
+            return int(wrong), f"{said.rstrip()} (a part: stopped after {ENDS / 60:g} minutes)"
+    return running.returncode, said
 
 
 def main(*more: str) -> int:

@@ -61,3 +61,30 @@ def test_a_suite_that_fails_on_one_python_fails_and_shows_its_end(
     monkeypatch.setattr(versions, "BEGINS", -1)
     assert versions.main("tests/cache") == 0
     assert capsys.readouterr().out.count("not begun, as 0 minutes are over") == 2
+
+
+@pytest.mark.parametrize(
+    ("closing", "wrong"),
+    [("71 passed in 2s", 0), ("1 failed, 70 passed in 2s", 1), ("1 passed, 1 error in 2s", 1)],
+)
+def test_a_suite_that_takes_long_is_stopped_and_says_what_it_has_found(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, closing: str, wrong: int
+) -> None:
+    script = f"""
+import time
+try:
+    time.sleep(60)
+except KeyboardInterrupt:
+    print({closing!r}, flush=True)
+    raise SystemExit(2)
+"""
+    monkeypatch.setattr(versions, "environment", lambda python, folder: python)
+    monkeypatch.setattr(versions, "run", lambda command, folder: "")
+    monkeypatch.setattr(versions, "SUITE", ["-c", script])
+    monkeypatch.setattr(versions, "WITHOUT_PAGES", [])
+    monkeypatch.setattr(versions, "ENDS", 3)
+    found, said = versions.suite(Path(sys.executable), tmp_path)
+    assert found == wrong
+    assert said == f"{closing} (a part: stopped after 0.05 minutes)"
+    monkeypatch.setattr(versions, "SUITE", ["-c", "print('all'); raise SystemExit(5)"])
+    assert versions.suite(Path(sys.executable), tmp_path) == (5, "all\n")
