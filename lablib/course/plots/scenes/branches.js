@@ -100,7 +100,7 @@ function guesses(add, write, {first, chosen, greedy, nodes, drafted}, {left, top
   const which = chosen ? ': in the tree if q reaches the line' : ' (pale: not in the tree)';
   const shorter = [`first words${rest}${at_one}`, `first words${at_one}`, at_one.slice(2) || 'first words'];
   const ways = [`the draft’s ${shorter[0]}`, ...shorter].map(way => way + which);
-  write('g', left, top, fitting([`${ways[0]}${chosen ? ', the tree’s least product' : ''}`, ...ways], width / 6), {'font-size': 11});
+  write('g', left, top, cloth.fitting([`${ways[0]}${chosen ? ', the tree’s least product' : ''}`, ...ways], width, 6), {'font-size': 11});
   const scale = LEAST / Math.max(...first.map(each => each[1])), least = scale * Math.min(...drafted.slice(0, nodes));
   places.forEach(([name, from, wide], i) => {
     const [, q, p, taken] = first[i], x = left + 14 + from, middle = x + wide / 2;
@@ -115,9 +115,6 @@ function guesses(add, write, {first, chosen, greedy, nodes, drafted}, {left, top
     });
   });
 }
-
-// Return the first of the sentences, the longest first, that has no more letters than there is room for.
-const fitting = (said, letters) => said.find(each => each.length <= letters) ?? said.at(-1);
 
 // Return of the first words that stand in one line what is written of each, its left edge and width.
 function placed(first, width) {

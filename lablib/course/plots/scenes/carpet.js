@@ -131,7 +131,7 @@ function headings(write, at, places, texts, gamma, left, y) {
   const rhythm = pairs.filter((pair, i) => steps[i] === step && step > 3 && pair.every(column => at[column][0] === last));
   rhythm.forEach(([from, to], i) => {
     const words = i ? [`${step}`] : met ? [`${step} tokens = γ + 1`, `${step} = γ + 1`] : [`${step} tokens`];
-    write(`step${i}`, (middle(from) + middle(to)) / 2, y, fitting(words, middle(to) - middle(from) - 10),
+    write(`step${i}`, (middle(from) + middle(to)) / 2, y, cloth.fitting(words, middle(to) - middle(from) - 10),
       {'text-anchor': 'middle', 'font-size': 11, ...look});
   });
   const end = at.length - 1;
@@ -186,11 +186,10 @@ function opened(pens, text, cell, [row, column], gamma, [x, y], end) {
   const fate = drafted ? [`${chances}; ${what}: ${why}`, `${chances}: ${what}`, chances]
     : what === 'own' ? ['nothing is drafted here: the bonus', 'the bonus'] : ['cut by the end: not counted', 'not counted'];
   const begin = from + (drafted ? 8 + Math.max(wide[0] + (vain ? 4 * vain + 2 : 0), wide[1]) : 0), second = drafted ? begin : from + wide[1] + 8;
-  write('open-fate', begin, y, fitting(fate, end - begin));
-  write('open-where', second, y + 15, fitting([...more.map(each => where + each), where], end - second));
+  write('open-fate', begin, y, cloth.fitting(fate, end - begin));
+  write('open-where', second, y + 15, cloth.fitting([...more.map(each => where + each), where], end - second));
 }
 
-const fitting = (texts, room) => texts.find(text => 6.1 * text.length < room) ?? texts.at(-1);
 const cut = word => cloth.bare(word).length > 9 ? `${cloth.bare(word).slice(0, 8)}…` : cloth.bare(word);
 
 // Return how wide the columns must be for whole words: a place is one column in all texts.
@@ -254,7 +253,7 @@ function time_bars(add, write, time, prices, x, y, width) {
   add('t-one', 'path', {d: `M${from + time.plain * scale} ${y + 6}v52`, stroke: INK.line});
   write('t-one-text', from + time.plain * scale + 4, y + 22, '1', {'font-size': 11});
   const end = from + Math.max(total, time.plain) * scale + 4, speed = `×${faster.toFixed(2)}`;
-  write('t-speed', end, y + 46, fitting([`speed ${speed}`, speed], (x + width - end) / 1.25), {'font-weight': 600});
+  write('t-speed', end, y + 46, cloth.fitting([`speed ${speed}`, speed], (x + width - end) / 1.25), {'font-weight': 600});
   const parts = prices ? [['t-k1', INK.read, 'target reads'], ['t-k2', INK.draft, 'draft writes']]
     : [['t-k1', INK.read, 'one call a round']];
   const key = Math.min(from, x + width - 180);

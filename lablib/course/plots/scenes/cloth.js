@@ -143,9 +143,8 @@ function ticks(count, x, y, room) {
 
 // Draw what stands behind the dots of all rows: one token a round, which is plain decoding, and the mean of all.
 // gamma: of rounds that bring one more at most, if all have the same; more: for how many tokens of the longest text there
-// was no room; vain: ticks, and where their key stands; said: lines of words about the dots, and how far down each stands.
-function lines([add, write], {left, place, most, gamma, top, bottom, mean, right, end, more, vain, key = [left, bottom + 12], what,
-  said = [[25, `${what} (1: plain, dotted: mean)`]]}) {
+// was no room; vain: ticks, whose key stands below; said: lines of words about the dots, and how far down each stands.
+function lines([add, write], {left, place, most, gamma, top, bottom, mean, right, end, more, vain, said}) {
   for (const value of gamma ? [1, most + 1] : [1, (most + 2) / 2, most + 1]) {
     add(`one${value}`, 'path', {d: `M${place(value)} ${top}V${bottom}`, stroke: value === 1 ? INK.faint : INK.grid});
     if (value !== gamma + 1) write(`one${value}t`, place(value), bottom + 12, String(value), {'text-anchor': 'middle', fill: INK.faint});
@@ -157,13 +156,16 @@ function lines([add, write], {left, place, most, gamma, top, bottom, mean, right
   }
   add('mean', 'path', {d: `M${place(mean)} ${top}V${bottom}`, stroke: INK.line, 'stroke-width': 2, 'stroke-linecap': 'round', 'stroke-dasharray': '0.1 4'});
   if (vain) {
-    add('l-waste', 'path', ticks(1, key[0], key[1] - 1, 4));
-    write('L-waste', key[0] + 8, key[1], `${end - left > 300 ? 'a draft in vain, ' : ''}unjudged here: ${vain}`);
+    add('l-waste', 'path', ticks(1, left, bottom + 11, 4));
+    write('L-waste', left + 8, bottom + 12, `${end - left > 300 ? 'a draft in vain, ' : ''}unjudged here: ${vain}`);
   }
   const hidden = end - left > 400 ? `no room for the last tokens of some texts, up to ${more}` : `up to ${more} hidden`;
   if (more > 0) write('more', end, bottom + 12, hidden, {'text-anchor': 'end'});
   said.forEach(([down, words], i) => write(`side${i || ''}`, right, bottom + down, words, {'text-anchor': 'end', fill: INK.faint}));
 }
+
+// Return the first of these texts, the longest first, that has room, where a letter is so wide.
+const fitting = (texts, room, letter = 6.1) => texts.find(text => letter * text.length < room) ?? texts.at(-1);
 
 // Return the lines of a text, of so many letters at most.
 function wrapped(text, letters) {
@@ -201,4 +203,4 @@ function beside(wanted, left, right) {
 // Return where a number of tokens a round stands, from 1 to most + 1; before its line it has room in digits.
 const placing = (side, right, most) => tokens => side + 21 + (right - 27 - side) * (tokens - 1) / most;
 
-const cloth = {INK, MONO, HALO, STRIP, pens, legend, pointer, row, strip, lines, placing, wrapped, words, beside, least, fit, spots, waste, cell, ticks, bare};
+const cloth = {INK, MONO, HALO, STRIP, pens, legend, pointer, row, strip, lines, placing, fitting, wrapped, words, beside, least, fit, spots, waste, cell, ticks, bare};

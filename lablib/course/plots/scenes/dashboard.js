@@ -46,7 +46,7 @@ function dashboard(constants, data, room, chosen) {
   columns(pens, data, at[0], {left, low: shares, end: left + across, lines});
   const more = Math.max(...names.map((words, number) => words.length - at[number].length)), vain = texts.reduce((sum, text) => sum + text.vain, 0);
   cloth.lines(pens, {left, place, most: constants.most, top, bottom, mean, right, end: left + across, more: slim || across > 520 ? more : 0, vain,
-    what: slim ? 'tokens a round, all tosses' : 'tokens a round of a text, mean of all tosses'});
+    said: [[25, `tokens a round${slim ? ', all tosses' : ' of a text, mean of all tosses'} (1: plain, dotted: mean)`]]});
   texts.forEach((text, number) => {
     const spots = at[number], row = top + number * tall;
     cloth.row(pens, number, text, {at: spots, high, left, y: row, lines, place, right});
@@ -64,8 +64,7 @@ function dashboard(constants, data, room, chosen) {
 
 // Say in one line below a headline which texts it is about: of these words the first that there is room for.
 function under(write, key, x, y, texts, room) {
-  const shown = texts.find(text => 5.9 * text.length < room) ?? texts.at(-1);
-  write(`${key}-of`, x, y + 14, shown, {fill: INK.faint});
+  write(`${key}-of`, x, y + 14, cloth.fitting(texts, room, 5.9), {fill: INK.faint});
 }
 
 // Draw over the columns, as the first text's cells have them, how often a draft there is kept: by this rule, and by rejection.
