@@ -71,7 +71,7 @@ def test_a_toss_keeps_a_path_as_often_as_the_rule_says(models, rule):
 def test_under_match_a_tree_and_a_chain_share_what_the_target_writes(models):
     read = [sizes.read(model, TEXT) for model in models]
     chains, met = sizes.ChainRounds(models, TEXT, read, 6, 1.0, range(40)), 0
-    trees = sizes.TreeRounds(models, TEXT, read, 6, 1.0, range(40))
+    trees = sizes.TreeRounds(said(models, read), TEXT, 6, 1.0, range(40))
     for seed in range(40):
         both = [every.of(seed, "match", 6) for every in (trees, chains)]
         written = [
@@ -122,14 +122,20 @@ def test_the_engine_keeps_as_much_as_a_round_expects(models, rule):
     assert abs(off.mean()) < 5 * off.std() / np.sqrt(len(off)) + 1e-9
 
 
+def said(models, read):
+    """Return what both models say after the text."""
+    return [sizes.Said(model, TEXT, cache) for model, cache in zip(models, read, strict=True)]
+
+
 class Sizes:
     """A tree and a chain of one seed, of every size up to ``most``."""
 
     def __init__(self, models, most, temperature, seed, rule, depth=None, read=None):
         self.read = read or [sizes.read(model, TEXT) for model in models]
-        given = models, TEXT, self.read, most, temperature, [seed]
-        self.trees = sizes.TreeRounds(*given, depth, rule != "match")
-        self.chains, self.asked = sizes.ChainRounds(*given), (seed, rule)
+        given = TEXT, most, temperature, [seed]
+        self.trees = sizes.TreeRounds(said(models, self.read), *given, depth, rule != "match")
+        chains = sizes.ChainRounds(models, TEXT, self.read, most, temperature, [seed])
+        self.chains, self.asked = chains, (seed, rule)
 
     def of(self, nodes):
         """Return the rounds of both."""
@@ -186,8 +192,8 @@ def test_more_nodes_hold_what_fewer_did_and_never_yield_less(models):
 def test_the_first_nodes_of_a_large_tree_yield_on_average_what_a_small_tree_does(models):
     """Of 300 seeds; a tree that keeps its last nodes instead would yield far less."""
     read = [sizes.read(model, TEXT) for model in models]
-    large = sizes.TreeRounds(models, TEXT, read, 9, 1.0, range(300), None, True)
-    small = sizes.TreeRounds(models, TEXT, read, 3, 1.0, range(1000, 1300), None, True)
+    large = sizes.TreeRounds(said(models, read), TEXT, 9, 1.0, range(300), None, True)
+    small = sizes.TreeRounds(said(models, read), TEXT, 3, 1.0, range(1000, 1300), None, True)
     pairs = [[one.expected for one in every.every("rejection", 3)] for every in (large, small)]
     first, wanted = np.array(pairs)
     spread = np.hypot(first.std(), wanted.std()) / np.sqrt(len(first))
@@ -234,6 +240,21 @@ def test_the_target_reads_all_sizes_at_once_and_nothing_is_read_for_fewer_nodes(
     assert [[one.depths.size - 1 for one in both] for both in found] == [[2, 2], [4, 4], [8, 8]]
     assert [list(counts) for counts in given] == before
     assert given[0][-2:] == [9, 9]  # the text's last token and 8 drafts, of tree and chain
+
+
+@pytest.mark.parametrize("drawn", [False, True])
+def test_trees_that_share_what_was_read_are_those_that_read_alone(models, drawn):
+    read = [sizes.read(model, TEXT) for model in models]
+    shared = said(models, read)
+    for depth in (None, 2, 3, 1):
+        given = TEXT, 8, 1.0, range(6), depth, drawn
+        together, alone = (sizes.TreeRounds(each, *given) for each in (shared, said(models, read)))
+        rule = "rejection" if drawn else "match"
+        for one, wanted in zip(*(each.every(rule, 8) for each in (together, alone)), strict=True):
+            assert (one.drafts, one.parents) == (wanted.drafts, wanted.parents)
+            assert one.p == pytest.approx(wanted.p, abs=1e-5)
+            assert one.kept == pytest.approx(wanted.kept, abs=1e-4)
+            assert one.forwards == wanted.forwards
 
 
 @pytest.mark.parametrize("temperature", [0.0, 1.0])

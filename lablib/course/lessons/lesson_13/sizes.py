@@ -37,17 +37,17 @@ def read(model: Any, text: Sequence[int]) -> kv.Cache:
     return cache
 
 
-class _Said:
+class Said:
     """A model's logits after a text and after paths of drafts; each is read once.
 
     Args:
         model: reads trees.
-        last: token of the text.
-        others: a cache that holds all before it; it stays as it is.
+        text: token ids.
+        others: a cache that holds all of the text but its last token; it stays as it is.
     """
 
-    def __init__(self, model: Any, last: int, others: kv.Cache) -> None:
-        self._model, self._last, self._cache = model, last, kv.copy(others)
+    def __init__(self, model: Any, text: Sequence[int], others: kv.Cache) -> None:
+        self._model, self._last, self._cache = model, text[-1], kv.copy(others)
         self._parents: list[int] = []
         self._logits: dict[Path, mx.array] = {}
 
@@ -145,25 +145,24 @@ class TreeRounds(Rounds):
     """Trees of drafts; what one has read of a path, the others know.
 
     Args:
-        models, text, read, most, temperature, seeds: as of ``ChainRounds``.
+        said: by the target and by the draft model, after the text; trees that share it know, too,
+            what was read for the others.
+        text, most, temperature, seeds: as of ``ChainRounds``.
         depth: the longest path of a tree; None: no bound.
         drawn: whether a node's children are drawn; else the best are chosen, for all seeds alike.
     """
 
     def __init__(
         self,
-        models: Sequence[Any],
+        said: Sequence[Said],
         text: Sequence[int],
-        read: Sequence[kv.Cache],
         most: int,
         temperature: float,
         seeds: Sequence[int],
         depth: int | None = None,
         drawn: bool = False,
     ) -> None:
-        target, self._draft = (
-            _Said(model, text[-1], cache) for model, cache in zip(models, read, strict=True)
-        )
+        target, self._draft = said
         self._drafted_at = temperature or 1.0  # at 0, too, a tree grows by the chances at 1
         self.drawn = drawn and temperature > 0
 

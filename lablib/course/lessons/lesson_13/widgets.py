@@ -1,13 +1,13 @@
 """Pictures of the lesson on trees: a tree with its mask, and what a round makes of a tree."""
 
 from collections.abc import Mapping, Sequence
-from functools import lru_cache, partial
+from functools import lru_cache
 from itertools import product
 from typing import Any
 
 from lablib.cache import tree
 from lablib.course.lessons.lesson_13.rounds import RULES, Prices, Round
-from lablib.course.lessons.lesson_13.sizes import ChainRounds, TreeRounds, read
+from lablib.course.lessons.lesson_13.sizes import ChainRounds, Said, TreeRounds, read
 from lablib.course.plots.charts import WARM, Chart, axis, curves, panel
 from lablib.course.plots.explorer import choice, slider
 from lablib.course.plots.pictures import COLOURS, visible
@@ -112,8 +112,9 @@ class Trees(SceneExplorer):
             raise BadValue("texts must hold one text at least, got none")
         self.target, self.draft, self.prices = target, draft, prices
         self.texts, self.pieces = dict(texts), list(pieces)
-        self.chains = lru_cache(None)(partial(self._drafted, ChainRounds))
-        self.trees = lru_cache(None)(partial(self._drafted, TreeRounds))
+        self.chains = lru_cache(None)(self._chains)
+        self.trees = lru_cache(None)(self._trees)
+        self._said = lru_cache(None)(self._asked)
         self._read = {
             name: [read(model, ids) for model in (target, draft)] for name, ids in texts.items()
         }
@@ -130,10 +131,20 @@ class Trees(SceneExplorer):
             toss=slider(4, 0, len(_SEEDS) - 1, label="toss"),
         )
 
-    def _drafted(self, kind: Any, text: str, temperature: float, *how: Any) -> Any:
-        """Return the rounds of all tosses, with chains or with trees, at a temperature."""
-        models, ids = (self.target, self.draft), self.texts[text]
-        return kind(models, ids, self._read[text], MOST, temperature, _SEEDS, *how)
+    def _chains(self, text: str, temperature: float) -> ChainRounds:
+        """Return the rounds of all tosses with chains."""
+        models, read = (self.target, self.draft), self._read[text]
+        return ChainRounds(models, self.texts[text], read, MOST, temperature, _SEEDS)
+
+    def _trees(self, text: str, temperature: float, depth: int | None, drawn: bool) -> TreeRounds:
+        """Return the rounds of all tosses with trees."""
+        said, ids = self._said(text, temperature), self.texts[text]
+        return TreeRounds(said, ids, MOST, temperature, _SEEDS, depth, drawn)
+
+    def _asked(self, text: str, temperature: float) -> list[Said]:
+        """Return what both models say, of all trees at a temperature: what one read, all know."""
+        ids, both = self.texts[text], zip((self.target, self.draft), self._read[text], strict=True)
+        return [Said(model, ids, cache) for model, cache in both]
 
     def _both(
         self, text: str, rule: str, depth: int | str, temperature: float
