@@ -9,7 +9,7 @@ from itertools import chain
 
 import lablib
 from lablib.course.lessons.lesson_00.widgets import StoryTeller
-from lablib.course.lessons.lesson_01.widgets import Draw, NextToken, softmax
+from lablib.course.lessons.lesson_01.widgets import Draw, NextToken
 from lablib.course.lessons.lesson_03.widgets import BeforeAfter
 from lablib.course.lessons.lesson_06.widgets import VoteBars
 from lablib.course.lessons.lesson_07.widgets import Acceptance, GreedyText, greedy_text
@@ -34,6 +34,7 @@ import mlx.core as mx
 import numpy as np
 import pytest
 from oracles import page
+from scipy.special import softmax
 
 NUMBER = re.compile(r"\d+\.\d+|\d+%?")
 NEAR = 1e-3  # of probabilities by logits that differ in float32's last digits

@@ -10,6 +10,7 @@ remains is the slowest unit: no number of ranks is faster than that.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 from lablib.validation import BadValue, integer, number, sequence
 
@@ -37,6 +38,25 @@ def goes_on(elapsed: float, mean: float, limit: float) -> bool:
 
 
 @dataclass(frozen=True)
+class Stint:
+    """A rank's work on one unit.
+
+    Attributes:
+        place: of the unit in the order in which they are dealt.
+        rank: who does it.
+        start: seconds since the sweep began.
+        seconds: how long it takes.
+        round: in which round, from 0.
+    """
+
+    place: int
+    rank: int
+    start: float
+    seconds: float
+    round: int
+
+
+@dataclass(frozen=True)
 class Scaling:
     """The times of a simulated sweep.
 
@@ -44,11 +64,13 @@ class Scaling:
         seconds: from the first unit to the last.
         busy: seconds that each rank worked, ``(ranks,)``; it waited for the rest.
         rounds: how often all ranks told each other what they had finished.
+        stints: who did which unit, and when.
     """
 
     seconds: float
     busy: tuple[float, ...]
     rounds: int
+    stints: tuple[Stint, ...]
 
     @property
     def speedup(self) -> float:
@@ -78,24 +100,29 @@ def simulate(
         ValueError, TypeError: an argument is out of range.
     """
     ranks, gather = integer("ranks", ranks, 1), number("gather", gather, 0)
-    left = [number("unit_seconds", s, 0) for s in sequence("unit_seconds", unit_seconds, "seconds")]
+    every = sequence("unit_seconds", unit_seconds, "seconds")
+    left = [*enumerate(number("unit_seconds", each, 0) for each in every)]
     if not left:
         raise BadValue("unit_seconds must hold at least one unit, got none")
-    seconds, done, rounds, busy = 0.0, 0, 0, [0.0] * ranks
+    seconds, rounds, busy, stints = 0.0, 0, [0.0] * ranks, list[Stint]()
     while left:
-        mean = sum(busy) / done if done else 0.0
+        mean = sum(busy) / len(stints) if stints else 0.0
         limit = round_seconds(len(left), mean, ranks, least)
         shares = [left[rank::ranks] for rank in range(ranks)]
-        up = max(take(share, mean, limit)[1] for share in shares)
-        taken = [take(share, 0.0, up) for share in shares]
+        times = [[each for _, each in share] for share in shares]
+        up = max(take(share, mean, limit)[1] for share in times)
+        taken = [take(share, 0.0, up) for share in times]
+        done = set()
         for rank, (some, elapsed) in enumerate(taken):
+            starts = accumulate(times[rank][:some], initial=seconds)
+            for (place, each), start in zip(shares[rank][:some], starts, strict=False):
+                stints.append(Stint(place, rank, start, each, rounds))
+                done.add(place)
             busy[rank] += elapsed
-            done += some
         seconds += max(elapsed for _, elapsed in taken) + gather * (ranks > 1)
-        gone = {rank + i * ranks for rank, (some, _) in enumerate(taken) for i in range(some)}
-        left = [unit for place, unit in enumerate(left) if place not in gone]
+        left = [unit for unit in left if unit[0] not in done]
         rounds += 1
-    return Scaling(seconds, tuple(busy), rounds)
+    return Scaling(seconds, tuple(busy), rounds, tuple(stints))
 
 
 def take(share: Iterable[float], mean: float, limit: float) -> tuple[int, float]:

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any, ClassVar
 
-from lablib.course.lessons.lesson_01.widgets import softmax
 from lablib.course.plots.charts import TINTS, WARM, Chart, axis, bars, panel
 from lablib.course.plots.explorer import slider
 from lablib.course.plots.marks import DARK, LIGHT, REST, bars_across, number, ranked
@@ -20,6 +19,7 @@ from lablib.inference import sample_n
 
 import mlx.core as mx
 import numpy as np
+from scipy.special import softmax
 
 
 class Preflight:
@@ -307,7 +307,7 @@ class GuessStrip(SceneExplorer):
         self.start, self.words = start, words
         self.tokens = [words[i] for i in text]
         self.written = np.array(text[start:])
-        self.p, self.q = (softmax(logits[start - 1 : -1]) for logits in (target, draft))
+        self.p, self.q = (softmax(logits[start - 1 : -1], axis=-1) for logits in (target, draft))
         self.agree = self.q.argmax(axis=-1) == self.written
         first_miss = int(self.agree.argmin()) + 1
         looks = [["#A9D3F0", GUESSED], ["#F3BE6B", MISSED]]

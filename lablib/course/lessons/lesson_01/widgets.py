@@ -12,6 +12,7 @@ from lablib.course.plots.strips import LOOKS, sureness
 
 import mlx.core as mx
 import numpy as np
+from scipy.special import softmax
 
 Measured = tuple[float, float, float]  # middle, low, high
 
@@ -107,7 +108,7 @@ class NextToken(SceneExplorer):
         """
         ids = self.texts[text]
         position = min(position, len(ids) - 1)
-        every = softmax(self.logits[text] / temperature)
+        every = softmax(self.logits[text] / temperature, axis=-1)
         here = every[position - 1]
         best = np.argsort(-self.logits[text][position - 1], kind="stable")[: self.SHOWN]
         positive = here[here > 0]
@@ -192,12 +193,6 @@ def perplexities(rows: Mapping[str, Measured]) -> Chart:
     x = axis(1, 0.015 + max(high for _, _, high in rows.values()), grid=True)
     y = axis(0.5 - len(rows), 0.5, "", [(-row, name) for row, name in enumerate(rows)], bare=True)
     return Chart([panel(about, x, y, high=36 * len(rows), side=110)], [marks])
-
-
-def softmax(logits: np.ndarray) -> np.ndarray:
-    """Return the probabilities of the last axis."""
-    weights = np.exp(logits - logits.max(axis=-1, keepdims=True))
-    return weights / weights.sum(axis=-1, keepdims=True)
 
 
 def _read(model: Any, ids: list[int]) -> np.ndarray:

@@ -1,66 +1,18 @@
 """Widgets of the lesson on scaling out: who works when, and what more ranks are worth."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from lablib.course.plots.charts import Chart, axis, curves, lines, panel
 from lablib.course.plots.explorer import choice, slider
 from lablib.course.plots.pictures import COLOURS
 from lablib.course.plots.scene import ChartExplorer
-from lablib.course.theory.scaling import LEAST_SECONDS, Scaling, round_seconds, simulate, take
+from lablib.course.theory.scaling import Scaling, simulate
 
 import numpy as np
 
 COMES, LONGEST = "as they come", "longest first"
 _WAITS = "#DDDDDD"
 WORK = 48.0  # seconds of all units together, so that a mean unit takes one
-
-
-@dataclass(frozen=True)
-class Stint:
-    """A rank's work on one unit, or on one group of them.
-
-    Attributes:
-        place: of the unit in the order in which they are dealt.
-        rank: who does it.
-        start: seconds since the sweep began.
-        seconds: how long it takes.
-        round: in which round, from 0.
-    """
-
-    place: int
-    rank: int
-    start: float
-    seconds: float
-    round: int
-
-
-def follow(unit_seconds: Sequence[float], ranks: int, least: float = LEAST_SECONDS) -> list[Stint]:
-    """Deal units as ``theory.scaling.simulate`` does, and note who did what, and when.
-
-    Args:
-        unit_seconds: what each unit takes, in the order in which they are dealt.
-        ranks: how many there are.
-        least: seconds of a round where many units are left.
-    """
-    left, stints, began, number = list(enumerate(unit_seconds)), list[Stint](), 0.0, 0
-    while left:
-        mean = sum(s.seconds for s in stints) / len(stints) if stints else 0.0
-        limit = round_seconds(len(left), mean, ranks, least)
-        shares = [left[rank::ranks] for rank in range(ranks)]
-        times = [[seconds for _, seconds in share] for share in shares]
-        up = max(take(share, mean, limit)[1] for share in times)
-        done: set[int] = set()
-        for rank, share in enumerate(shares):
-            clock = began
-            for place, seconds in share[: take(times[rank], 0.0, up)[0]]:
-                stints.append(Stint(place, rank, clock, seconds, number))
-                done.add(place)
-                clock += seconds
-        began = max(s.start + s.seconds for s in stints)
-        left = [unit for unit in left if unit[0] not in done]
-        number += 1
-    return stints
 
 
 def limit(unit_seconds: Sequence[float], ranks: int) -> float:
@@ -100,7 +52,6 @@ class Dealing(ChartExplorer):
             "seconds": seconds,
             "ranks": ranks,
             "order": order,
-            "stints": follow(seconds, ranks),
             "took": simulate(seconds, ranks),
             "speedups": [simulate(seconds, count).speedup for count in counts],
             "limits": [limit(seconds, count) for count in counts],
@@ -143,7 +94,8 @@ class Dealing(ChartExplorer):
 def _timeline(data: dict) -> list[dict]:
     """Return every stint; the slowest unit is marked, and the end of each round is a line."""
     second, marks = sorted([0.0, *data["seconds"]])[-2], []  # of equal ones none is the slowest
-    for stint in data["stints"]:
+    took: Scaling = data["took"]
+    for stint in took.stints:
         end, colour = stint.start + stint.seconds, COLOURS[1 if stint.seconds > second else 4]
         top = -stint.rank / data["ranks"]
         sides = [round(stint.start, 3), round(end, 3), top - 0.9 / data["ranks"], top]
@@ -151,8 +103,8 @@ def _timeline(data: dict) -> list[dict]:
         marks.append({"key": f"u{stint.place}", "bar": sides, "fill": colour, "note": note})
     alone = {"rule": {"x": WORK}, "text": f"one rank alone: {WORK:g} s", "colour": "#666666"}
     end, ends = 0.0, [{"key": "alone", **alone}]
-    for number in range(data["took"].rounds):
-        began, stints = end, [stint for stint in data["stints"] if stint.round == number]
+    for number in range(took.rounds):
+        began, stints = end, [stint for stint in took.stints if stint.round == number]
         end = max(stint.start + stint.seconds for stint in stints)
         for rank in range(data["ranks"]):
             own = sum(stint.seconds for stint in stints if stint.rank == rank)
