@@ -6,10 +6,8 @@ import json
 import lablib
 from lablib.course.lessons.lesson_07.rounds import LOOKS, YOURS, RoundByRound
 from lablib.course.lessons.lesson_07.speed import (
-    HERE,
     TEXTBOOK,
     LengthCurves,
-    SpeedupMap,
 )
 from lablib.course.lessons.lesson_07.widgets import (
     Acceptance,
@@ -20,7 +18,7 @@ from lablib.course.lessons.lesson_07.widgets import (
 )
 from lablib.course.replay.rounds import agreement
 from lablib.inference.decoding.rows import Verdict
-from lablib.inference.speculation.costs import Costs, expected_tokens, speedup
+from lablib.inference.speculation.costs import Costs, expected_tokens
 
 import numpy as np
 import pytest
@@ -326,31 +324,6 @@ def test_bad_input_is_refused() -> None:
 
 
 # ------------------------------------------------------------------ speed
-
-
-@pytest.mark.parametrize("gamma", [1, 4, 8])
-def test_the_map_is_the_closed_form(gamma) -> None:
-    widget = SpeedupMap(COSTS, {"sums": 0.8, "edits": 0.3})
-    here = widget.compute(gamma, HERE)
-    for name, alpha in (("sums", 0.8), ("edits", 0.3)):
-        assert here["points"][name] == (alpha, pytest.approx(speedup(alpha, gamma, COSTS)))
-    free = widget.compute(gamma, TEXTBOOK)
-    assert free["map"].shape == (81, 61)
-    for row, column in ((0, 0), (40, 12), (80, 60)):
-        alpha, price = row / 80, widget.widest * column / 60
-        expected = speedup(alpha, gamma, Costs.from_ratio(price))
-        assert free["map"][row, column] == pytest.approx(expected)
-        assert here["map"][row, column] < expected
-    assert read(widget.draw(here))
-
-
-def test_the_map_names_the_machine() -> None:
-    caption = SpeedupMap(COSTS, {"sums": 0.8}).set(draft_tokens=2)
-    assert caption.startswith("A drafted token costs 0.15 of a plain one, and reading 3 tokens")
-    assert caption.endswith(f"drafts win on {speedup(0.8, 2, COSTS) > 1:d} of 1 tasks.")
-    slow = SpeedupMap(Costs((1.0, 1.1), 2.0), {"close": 0.99, "together": 0.98})
-    assert slow.widest > 2.0  # the points stay on the map
-    assert read(slow.draw(slow.compute(8, HERE)))
 
 
 def test_the_best_length_is_where_the_quotient_peaks() -> None:

@@ -14,7 +14,7 @@ from lablib.course.lessons.lesson_03.widgets import HeatCost, Penalties, StoryCo
 from lablib.course.lessons.lesson_05.widgets import OverOptimisation
 from lablib.course.lessons.lesson_06.widgets import Stopping
 from lablib.course.lessons.lesson_07.rounds import RoundByRound
-from lablib.course.lessons.lesson_07.speed import LengthCurves, SpeedupMap
+from lablib.course.lessons.lesson_07.speed import LengthCurves
 from lablib.course.lessons.lesson_08.coin import Overlap
 from lablib.course.lessons.lesson_08.widgets import Detection, RoundTexts
 from lablib.course.lessons.lesson_09.widgets import Adapting, BestLength, Sources
@@ -100,7 +100,6 @@ EVERY: dict[type[ChartExplorer], Callable[[], ChartExplorer]] = {
     OverOptimisation: lambda: OverOptimisation(_logits(6, 16, 3) < -1),
     Stopping: _stopping,
     RoundByRound: _rounds,
-    SpeedupMap: lambda: SpeedupMap(COSTS, {"stories": 0.98, "edits": 0.97, "sums": 0.85}),
     LengthCurves: lambda: LengthCurves(COSTS),
     Overlap: lambda: Overlap(["sun", "rain", "snow", "fog"], P, Q),
     RoundTexts: lambda: RoundTexts("abc", [[0.6, 0.3, 0.1]] * 3, [[0.2, 0.3, 0.5]] * 3),

@@ -1,116 +1,15 @@
-"""Widgets about the speed of speculation: what a draft length is worth on this machine."""
+"""A widget about the speed of speculation: what a draft length is worth on this machine."""
 
-from collections.abc import Mapping
 from typing import Any
 
-from lablib.course.plots.charts import WARM, Chart, axis, curves, panel
+from lablib.course.plots.charts import Chart, axis, curves, panel
 from lablib.course.plots.explorer import choice, slider
 from lablib.course.plots.pictures import COLOURS
 from lablib.course.plots.scene import ChartExplorer
 from lablib.course.replay.rounds import LONGEST
 from lablib.inference.speculation.costs import Costs, best_draft_tokens, expected_tokens, speedup
 
-import numpy as np
-
-LOST, WON = "#FBE7C3", "#E3EEF8"  # where drafts lose, and where they win
 HERE, TEXTBOOK = "as measured here", "free (textbook)"
-
-
-class SpeedupMap(ChartExplorer):
-    """Speed-up over α and the price of a draft, with this machine's points on it.
-
-    Args:
-        costs: measured on this machine.
-        alphas: name -> α, the points.
-    """
-
-    def __init__(self, costs: Costs, alphas: Mapping[str, float]) -> None:
-        self.costs, self.alphas = costs, dict(alphas)
-        self.ratio = costs.draft / costs.forward(1)
-        self.widest = max(0.5, 1.25 * self.ratio)
-        self._alpha, self._ratio = np.linspace(0, 1, 81), np.linspace(0, self.widest, 61)
-        self._yield = np.array(
-            [[expected_tokens(a, g) for a in self._alpha] for g in range(1, LONGEST + 1)]
-        )
-        super().__init__(
-            draft_tokens=slider(4, 1, LONGEST, label="draft tokens γ"),
-            verification=choice(HERE, [HERE, TEXTBOOK], label="reading drafts is"),
-        )
-
-    def compute(self, draft_tokens: int, verification: str) -> dict[str, Any]:
-        """Return the map ``(α, price)``, and the prediction for each point."""
-        read = self.costs.forward(draft_tokens + 1) / self.costs.forward(1)
-        read = read if verification == HERE else 1.0
-        unit = Costs((*[1.0] * draft_tokens, read), self.ratio)
-        return {
-            "gamma": draft_tokens,
-            "read": read,
-            "map": self._yield[draft_tokens - 1][:, None] / (draft_tokens * self._ratio + read),
-            "points": {
-                name: (alpha, speedup(alpha, draft_tokens, unit))
-                for name, alpha in self.alphas.items()
-            },
-        }
-
-    def chart(self, data: dict[str, Any]) -> Chart:
-        """Draw where drafts win and where they lose, with lines of equal speed-up."""
-        gamma, read = data["gamma"], data["read"]
-        end, even = self.widest, self._line(gamma, read, 1)
-        whole = [(0, 0), (end, 0), (end, 1), (0, 1)]
-        marks: list[dict[str, Any]] = [{"key": "lost", "area": whole, "fill": LOST}]
-        if even:
-            won = [*even, (end, even[-1][1]), *whole[2:], (0, even[0][1])]
-            marks.append({"key": "won", "area": won, "fill": WON})
-        for level in (0.5, 1, 1.5, 2, 3, 4):
-            line = self._line(gamma, read, level)
-            if len(line) > 4:
-                look = {"wide": 3.5} if level == 1 else {"wide": 1, "colour": WARM}
-                x, y = line[3 * len(line) // 4]  # its name stands on it, away from the points'
-                if x < self.ratio + 0.4 * self.widest:
-                    x, y = max(line[len(line) // 8], line[3])  # whole within the frame
-                up = 0.03 if level == 1 else -0.015  # beside the thick one
-                name = {"text": f"×{level:g}", "bold": level == 1, "anchor": "middle"}
-                marks.append({"key": f"l{level}", "line": line, **look})
-                marks.append({"key": f"t{level}", "at": [x, min(0.96, max(0, y + up))], **name})
-        price = axis(0, end, "price of a drafted token (in plain tokens)")
-        y, title = axis(0, 1, "", (0, 0.5, 1)), "α, the chance that a draft is kept"
-        keys = [(WON, "drafts win", False), (LOST, "drafts lose", False)]
-        keys.append((COLOURS[5], "this machine, each task by one α", False))
-        marks += self._points(data["points"])
-        corner = {"at": [0.98 * end, 0.03], "anchor": "end", "bold": True}
-        marks.append({"key": "γ", "text": f"γ = {gamma}", **corner})
-        return Chart([panel(title, price, y, high=280)], [marks], keys)
-
-    def _points(self, points: Mapping[str, tuple[float, float]]) -> list[dict[str, Any]]:
-        """Return a dot for each task, its name beside it; the names stand apart."""
-        marks, free, row = [], 1.0, 0.055
-        side, anchor = (0.02, "start") if self.ratio < self.widest / 2 else (-0.02, "end")
-        ranked = sorted(points.items(), key=lambda each: -each[1][0])
-        for below, (name, (alpha, gain)) in zip(range(len(ranked))[::-1], ranked, strict=True):
-            free = max(row * below, min(free, alpha - 0.015))
-            place = {"at": [self.ratio + side * self.widest, free], "anchor": anchor}
-            dot = {"dot": [self.ratio, alpha], "r": 6, "colour": COLOURS[5]}
-            marks.append({"key": name, **dot, "note": f"{name}: α = {alpha:.2f}, ×{gain:.2f}."})
-            marks.append({"key": f"n{name}", "text": f"{name} ×{gain:.2f}", "bold": True, **place})
-            free -= row
-        return marks
-
-    def _line(self, gamma: int, read: float, level: float) -> list[tuple[float, float]]:
-        """Return the points of one speed-up within the map, the cheapest draft first."""
-        price = (self._yield[gamma - 1] / level - read) / gamma  # it grows with α
-        every = np.union1d(self._ratio, price[[0, -1]])
-        along = every[(every >= max(0, price[0])) & (every <= min(self.widest, price[-1]))]
-        pairs = zip(along, np.interp(along, price, self._alpha), strict=True)
-        return [(round(float(x), 4), round(float(y), 4)) for x, y in pairs]
-
-    def caption(self, data: dict[str, Any]) -> str:
-        """Name the machine's prices and what they promise for each point."""
-        won = sum(gain > 1 for _, gain in data["points"].values())
-        return (
-            f"A drafted token costs {self.ratio:.2f} of a plain one, and reading "
-            f"{data['gamma'] + 1} tokens costs {data['read']:.2f}: drafts win on {won} of "
-            f"{len(data['points'])} tasks."
-        )
 
 
 class LengthCurves(ChartExplorer):
