@@ -1,7 +1,7 @@
 """Pictures that the page draws: data from here, shapes from a module of JavaScript.
 
 A scene is a file in ``scenes``: a function of what never changes and of the data of now, which
-returns shapes. ``paint.js`` puts them on the page and lets them move, and reads a shape's note
+returns shapes. ``painter.js`` puts them on the page and lets them move, and reads a shape's note
 to whoever points at it or walks there with the arrow keys. In Jupyter they travel with a widget
 (anywidget: JupyterLab, VS Code and Colab know it); the site has the same files.
 """
@@ -23,28 +23,36 @@ import traitlets
 from IPython.display import display
 
 FOLDER = Path(__file__).parent / "scenes"
-HELPERS = ("cloth", "plane")  # files that scenes share, or that are a part of one
+SHARED = ("painter", "cloth", "chart")  # what nearly every picture needs
+PARTS = {"plane": "branches"}  # files that are a part of a scene
 MIME = "application/vnd.lablib.scene+json"  # what becomes a PNG when a notebook is recorded
 
 
 @cache
+def scripts() -> dict[str, str]:
+    """Return a script of what all scenes need, and one for each scene, which adds it to ``scenes``.
+
+    What a file defines bears its name; its helpers are its own.
+    """
+    wrapped = "const {0} = (() => {{\n{1}\nreturn {0};\n}})();\n"
+    files = sorted(FOLDER.glob("*.js"))
+    found = {file.stem: wrapped.format(file.stem, file.read_text("utf-8")) for file in files}
+    shared = "".join(found.pop(name) for name in SHARED)
+    for part, whole in PARTS.items():
+        found[whole] = found.pop(part) + found[whole]
+    scenes = {name: f"{code}scenes.{name} = {name};\n" for name, code in found.items()}
+    return {"shared": f"{shared}const scenes = {{chart}};\n", **scenes}
+
+
 def script() -> str:
-    """Return a script that defines ``painter`` and ``scenes``, each file's helpers its own."""
-    wrapped = "const {0} = (() => {{\n{1}\nreturn {0};\n}})();"
-    files = {"painter": "paint", **{name: name for name in (*HELPERS, *_scenes())}}
-    read = {name: (FOLDER / f"{file}.js").read_text("utf-8") for name, file in files.items()}
-    parts = [wrapped.format(name, code) for name, code in read.items()]
-    return "\n".join([*parts, f"const scenes = {{{', '.join(_scenes())}}};\n"])
-
-
-def _scenes() -> list[str]:
-    return sorted({path.stem for path in FOLDER.glob("*.js")} - {"paint", *HELPERS})
+    """Return one script of all scenes."""
+    return "".join(scripts().values())
 
 
 @cache
 def sheet() -> str:
     """Return the style sheet of all scenes."""
-    return (FOLDER / "paint.css").read_text("utf-8")
+    return (FOLDER / "painter.css").read_text("utf-8")
 
 
 _GLUE = """

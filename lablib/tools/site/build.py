@@ -76,7 +76,9 @@ def build(
         play.write(static / "play")
         share.write(static / "share.png")
         contents.write(source, paths, folder)
-        (static / "scenes.js").write_text(scenes.script(), "utf-8")
+        (static / "scenes").mkdir()
+        for name, script in scenes.scripts().items():
+            (static / "scenes" / f"{name}.js").write_text(script, "utf-8")
         (static / "scenes.css").write_text(scenes.sheet(), "utf-8")
         warnings = _sphinx(source, out, static, Path(parts, "doctrees"), address)
     used = _take_frames(out, kept / "frames")

@@ -9,13 +9,18 @@ from html import escape, unescape
 from pathlib import Path
 from typing import Any
 
+from lablib.course.plots.scene import scripts
 from lablib.tools.site import share
+
+from pygments import token
+from pygments.formatters import HtmlFormatter
 
 DESCRIPTION = (
     "A lab for seeing how language models choose their words: lessons with sliders, where every "
     "claim is code that ran, and two real models that run in a page."
 )
 STATIC = Path(__file__).parent / "static"
+_SCENE = re.compile(r'"scene":\{"name":"(\w+)"')
 
 
 def configuration(static: Path, version: str, address: str = "") -> dict[str, Any]:
@@ -35,7 +40,7 @@ def configuration(static: Path, version: str, address: str = "") -> dict[str, An
         "html_baseurl": f"{address}/" if address else "",
         "html_static_path": [str(STATIC), str(static)],
         "html_css_files": ["site.css", "scenes.css"],
-        "html_js_files": [(name, {"defer": "defer"}) for name in ("scenes.js", "site.js")],
+        "html_js_files": [("site.js", {"defer": "defer"})],
         "html_math_renderer": "mathml",
         "html_copy_source": False,  # the lessons' sources hold what pages leave out
         "html_show_sourcelink": False,
@@ -56,10 +61,33 @@ def configuration(static: Path, version: str, address: str = "") -> dict[str, An
 
 
 def setup(app: Any) -> dict[str, bool]:
-    """Add the way to draw formulas, and what previews of links show; Sphinx calls this."""
+    """Add what a page needs beside its text, and leave out what it doesn't; Sphinx calls this."""
+    app.connect("builder-inited", _plain_code)
+    app.connect("html-page-context", _scenes)
     app.connect("html-page-context", _preview)
     app.add_html_math_renderer("mathml", (_math, None), (_math, None))
     return {"parallel_read_safe": True, "parallel_write_safe": True}
+
+
+class _Code(HtmlFormatter):
+    """Code in colours; what has the colour of all text has no tag: half of a page was such tags."""
+
+    def format_unencoded(self, tokens: Any, to: Any) -> None:
+        plain = (token.Name, token.Punctuation, token.Whitespace)
+        super().format_unencoded(
+            ((token.Text if kind in plain else kind, text) for kind, text in tokens), to
+        )
+
+
+def _plain_code(app: Any) -> None:
+    app.builder.highlighter.formatter = _Code
+
+
+def _scenes(app: Any, name: str, template: str, context: dict[str, Any], doctree: Any) -> None:
+    """Let a page load what draws its own pictures, before what moves them."""
+    if found := {*_SCENE.findall(context.get("body", ""))}:
+        for script in ("shared", *sorted(found & scripts().keys())):
+            app.add_js_file(f"scenes/{script}.js", defer="defer")
 
 
 def _preview(app: Any, name: str, template: str, context: dict[str, Any], doctree: Any) -> None:

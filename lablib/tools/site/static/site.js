@@ -1,6 +1,6 @@
 // Films: controls that choose one of the pictures that were drawn for them. What a film is stands in
 // lablib/tools/site/film.py. Without this script it is its first picture. A film with a scene has data
-// in place of pictures: scenes.js draws them, as in Jupyter; all its settings stand, packed, in a file of
+// in place of pictures: scenes draw them, as in Jupyter; all its settings stand, packed, in a file of
 // their own, a script that calls lablibFilm, as a page from a folder can load nothing else. Or the page's engine
 // (_static/play/live.js) computes the data: of what the film was given at any setting, or of a reader's text.
 const lablibFilms = {};
