@@ -89,6 +89,7 @@ def _execute(notebook: Notebook, path: Path, end: str) -> dict[str, list[dict[st
     recorded = {cell["id"] for cell in notebook["cells"] if _explores(cell)}
     at = {"metadata": {"path": str(path.parent)}}
     more = {"kernel_name": "python3", "timeout": _SECONDS, "allow_errors": True}
+    more["extra_arguments"] = ["--log-level=ERROR"]  # a kernel warns of the way it is spoken to
     NotebookClient(node, resources=at, store_widget_state=False, **more).execute()
     shown = {}
     for cell in node.cells:
