@@ -20,7 +20,7 @@ from oracles import browser, reader
 
 pytestmark = pytest.mark.slow
 LESSONS = sorted(path.stem for path in course().glob("*.ipynb"))
-MOST = 500_000  # bytes, before a slider moves
+LESSON, OTHER = 500_000, 1_000_000  # bytes of a page at most, before a slider moves
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +45,7 @@ def test_all_links_lead_somewhere_and_nothing_is_loaded_from_elsewhere(site):
 @pytest.mark.parametrize("name", LESSONS)
 def test_every_slider_of_a_lesson_moves(wide, name):
     took = wide.open(name)
-    assert took < MOST
+    assert took < LESSON
     assert wide.films() > 0
     wrong = [line for number in range(wide.films()) for line in wide.move_all(number)]
     assert wrong == []
@@ -59,7 +59,7 @@ def test_every_slider_of_a_lesson_moves(wide, name):
     ["index", "GLOSSARY", "TEACHING", "reference", "inference", "evaluation", "architectures"],
 )
 def test_what_stands_beside_the_lessons(wide, name):
-    assert wide.open(name) < MOST
+    assert wide.open(name) < OTHER
     assert wide.axe() == []
     assert wide.complaints == []
 
