@@ -9,12 +9,13 @@ from unittest.mock import Mock
 import lablib
 from lablib.__main__ import main
 from lablib.course.checks.exercises import find
+from lablib.course.plots.scene import scripts
 from lablib.teach.editions import read_notebook
 from lablib.tools.site import play, share
 from lablib.tools.site import run as running
 from lablib.tools.site.build import build
 from lablib.tools.site.contents import Links
-from lablib.tools.site.pages import folded
+from lablib.tools.site.pages import film_html, folded
 from lablib.tools.site.run import run
 
 import numpy as np
@@ -69,6 +70,23 @@ def test_the_site_has_what_stands_beside_lessons(site):
         assert f'id="{full}"' in told or f'id="module-{full}"' in told, full
     assert told.count("&gt;&gt;&gt;") > len(lablib.__all__)  # examples
     assert "kernel" in (out / "searchindex.js").read_text("utf-8")
+
+
+def test_a_page_loads_the_scenes_that_it_shows_before_what_moves_them(site, page):
+    shown = {*re.findall(r'<figure [^>]*data-scene="(\w+)"', page)}
+    loads = re.findall(r'<script [^>]*src="_static/(?:scenes/)?(\w+)\.js', page)
+    ours = [name for name in loads if name in {"shared", "site", *scripts()}]
+    assert shown == {"carpet", "chart", "dart", "dashboard", "reading"}
+    assert ours == ["shared", *sorted(shown - {"chart"}), "site"]
+    assert "scenes/" not in (site[0] / "GLOSSARY.html").read_text("utf-8")
+    still = {"called": "a tree", "name": "trie"}  # as a notebook keeps it: names in order
+    film = {"controls": [], "fixed": [], "scene": still, "frames": [[{}, "Said.", 0, 0]]}
+    assert '<figure class="lablib-film" data-scene="trie">' in film_html(film)
+
+
+def test_code_has_tags_only_where_it_has_a_colour(page):
+    assert '<span class="k">class</span> <span class="nc">Twice</span>(Explorer):' in page
+    assert not re.search(r'<span class="(?:n|p|w)">', page)
 
 
 def test_a_question_has_its_choices_and_no_cell_to_answer_in(page):

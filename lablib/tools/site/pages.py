@@ -86,8 +86,10 @@ def film_html(film: dict[str, Any], asks: bool = False) -> str:
     told |= {"parts": f"{FRAMES}/{parts}"} if parts else {}
     told |= {"frames": [frame[:2] for frame in film["frames"]]}
     script = json.dumps(told, ensure_ascii=False, separators=(",", ":")).replace("</", "<\\/")
+    scene = f' data-scene="{drawn["name"]}"' if drawn else ""  # what the page has to load
     return (
-        f'<figure class="lablib-film{_ASKS * asks}"><div class="lablib-stage">{picture}</div>'
+        f'<figure class="lablib-film{_ASKS * asks}"{scene}>'
+        f'<div class="lablib-stage">{picture}</div>'
         f'<figcaption aria-live="polite">{html.escape(caption)}</figcaption>{note}'
         f'<script type="application/json">{script}</script></figure>'
     )

@@ -20,7 +20,7 @@ DESCRIPTION = (
     "claim is code that ran, and two real models that run in a page."
 )
 STATIC = Path(__file__).parent / "static"
-_SCENE = re.compile(r'"scene":\{"name":"(\w+)"')
+_SCENE = re.compile(r'<figure [^>]*data-scene="(\w+)"')
 
 
 def configuration(static: Path, version: str, address: str = "") -> dict[str, Any]:
