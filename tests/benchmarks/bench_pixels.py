@@ -9,10 +9,12 @@ kernel's answer, both ways to it, and drawing are in it. Shapes then move for 15
 """
 
 import argparse
+import contextlib
 import shutil
 import statistics
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -71,6 +73,13 @@ def moves(lesson: browser.Lesson, widget: int, turns: int) -> list[float]:
     return taken
 
 
+def pictures(lesson: browser.Lesson, turns: int) -> Iterator[tuple[int, list[float]]]:
+    """Yield the number of each picture that the page draws, from 1 on, and what its steps took."""
+    for widget in range(lesson.widgets()):
+        if lesson.widget(widget).locator(".lablib-scene").count():
+            yield widget + 1, moves(lesson, widget, turns)
+
+
 def main() -> int:
     """Print a row for each picture; return 1 if a median is beyond the bound."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -79,23 +88,18 @@ def main() -> int:
     options = parser.parse_args()
     paths = [next(NOTEBOOKS.glob(f"{number}_*.ipynb")) for number in options.lessons]
     medians = []
-    with tempfile.TemporaryDirectory() as folder:
+    with contextlib.ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         for path in paths:
             shutil.copy(path, folder)
-        with browser.server(Path(folder)) as address, browser.opened(address) as page:
-            for path in paths:
-                with browser.Lesson(page, path.name) as lesson:
-                    lesson.run_all()
-                    for widget in range(lesson.widgets()):
-                        if not lesson.widget(widget).locator(".lablib-scene").count():
-                            continue
-                        taken = moves(lesson, widget, options.turns)
-                        medians.append(statistics.median(taken))
-                        print(
-                            f"{path.stem}, picture {widget + 1}: median {medians[-1]:.0f} ms of "
-                            f"{len(taken)} steps, most {max(taken):.0f}",
-                            flush=True,
-                        )
+        page = stack.enter_context(browser.opened(stack.enter_context(browser.server(folder))))
+        for path in paths:
+            with browser.Lesson(page, path.name) as lesson:
+                lesson.run_all()
+                for number, taken in pictures(lesson, options.turns):
+                    medians.append(statistics.median(taken))
+                    said = f"{medians[-1]:.0f} ms of {len(taken)} steps, most {max(taken):.0f}"
+                    print(f"{path.stem}, picture {number}: median {said}", flush=True)
     missed = sum(median > MOST for median in medians)
     print(f"{missed} of {len(medians)} pictures take more than {MOST} ms")
     return bool(missed)

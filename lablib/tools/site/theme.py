@@ -70,7 +70,7 @@ def setup(app: Any) -> dict[str, bool]:
 
 
 class _Code(HtmlFormatter):
-    """Code in colours; what has the colour of all text has no tag: half of a page was such tags."""
+    """Code in colours; what has the colour of all text has no tag: a third of a page was those."""
 
     def format_unencoded(self, tokens: Any, to: Any) -> None:
         plain = (token.Name, token.Punctuation, token.Whitespace)
