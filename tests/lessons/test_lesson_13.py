@@ -71,7 +71,7 @@ def test_a_toss_keeps_a_path_as_often_as_the_rule_says(models, rule):
 def test_under_match_a_tree_and_a_chain_share_what_the_target_writes(models):
     read = [sizes.read(model, TEXT) for model in models]
     chains, met = sizes.ChainRounds(models, TEXT, read, 6, 1.0, range(40)), 0
-    trees = sizes.TreeRounds(said(models, read), TEXT, 6, 1.0, range(40))
+    trees = sizes.TreeRounds(said(models, read), 6, 1.0, range(40))
     for seed in range(40):
         both = [every.of(seed, "match", 6) for every in (trees, chains)]
         written = [
@@ -132,7 +132,7 @@ class Sizes:
 
     def __init__(self, models, most, temperature, seed, rule, depth=None, read=None):
         self.read = read or [sizes.read(model, TEXT) for model in models]
-        given = TEXT, most, temperature, [seed]
+        given = most, temperature, [seed]
         self.trees = sizes.TreeRounds(said(models, self.read), *given, depth, rule != "match")
         chains = sizes.ChainRounds(models, TEXT, self.read, most, temperature, [seed])
         self.chains, self.asked = chains, (seed, rule)
@@ -192,8 +192,8 @@ def test_more_nodes_hold_what_fewer_did_and_never_yield_less(models):
 def test_the_first_nodes_of_a_large_tree_yield_on_average_what_a_small_tree_does(models):
     """Of 300 seeds; a tree that keeps its last nodes instead would yield far less."""
     read = [sizes.read(model, TEXT) for model in models]
-    large = sizes.TreeRounds(said(models, read), TEXT, 9, 1.0, range(300), None, True)
-    small = sizes.TreeRounds(said(models, read), TEXT, 3, 1.0, range(1000, 1300), None, True)
+    large = sizes.TreeRounds(said(models, read), 9, 1.0, range(300), None, True)
+    small = sizes.TreeRounds(said(models, read), 3, 1.0, range(1000, 1300), None, True)
     pairs = [[one.expected for one in every.every("rejection", 3)] for every in (large, small)]
     first, wanted = np.array(pairs)
     spread = np.hypot(first.std(), wanted.std()) / np.sqrt(len(first))
@@ -247,7 +247,7 @@ def test_trees_that_share_what_was_read_are_those_that_read_alone(models, drawn)
     read = [sizes.read(model, TEXT) for model in models]
     shared = said(models, read)
     for depth in (None, 2, 3, 1):
-        given = TEXT, 8, 1.0, range(6), depth, drawn
+        given = 8, 1.0, range(6), depth, drawn
         together, alone = (sizes.TreeRounds(each, *given) for each in (shared, said(models, read)))
         rule = "rejection" if drawn else "match"
         for one, wanted in zip(*(each.every(rule, 8) for each in (together, alone)), strict=True):

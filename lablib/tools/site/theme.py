@@ -9,7 +9,7 @@ from html import escape, unescape
 from pathlib import Path
 from typing import Any
 
-from lablib.course.plots.scene import scripts
+from lablib.course.plots.scene import SHARED
 from lablib.tools.site import share
 
 from pygments import token
@@ -86,7 +86,7 @@ def _plain_code(app: Any) -> None:
 def _scenes(app: Any, name: str, template: str, context: dict[str, Any], doctree: Any) -> None:
     """Let a page load what draws its own pictures, before what moves them."""
     if found := {*_SCENE.findall(context.get("body", ""))}:
-        for script in ("shared", *sorted(found & scripts().keys())):
+        for script in ("shared", *sorted(found - {*SHARED})):
             app.add_js_file(f"scenes/{script}.js", defer="defer")
 
 

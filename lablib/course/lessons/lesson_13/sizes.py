@@ -47,7 +47,7 @@ class Said:
     """
 
     def __init__(self, model: Any, text: Sequence[int], others: kv.Cache) -> None:
-        self._model, self._last, self._cache = model, text[-1], kv.copy(others)
+        self.text, self._model, self._cache = list(text), model, kv.copy(others)
         self._parents: list[int] = []
         self._logits: dict[Path, mx.array] = {}
 
@@ -57,7 +57,7 @@ class Said:
         if new:
             places = {path: place for place, path in enumerate([*self._logits, *new])}
             self._parents += [places[path[:-1]] if path else -1 for path in new]
-            tokens = mx.array([[path[-1] if path else self._last for path in new]])
+            tokens = mx.array([[path[-1] if path else self.text[-1] for path in new]])
             layers = tree.branch(self._cache, self._parents, len(new))
             logits = self._model(tokens, cache=layers)[0]
             self._logits.update(zip(new, logits, strict=True))
@@ -147,7 +147,7 @@ class TreeRounds(Rounds):
     Args:
         said: by the target and by the draft model, after the text; trees that share it know, too,
             what was read for the others.
-        text, most, temperature, seeds: as of ``ChainRounds``.
+        most, temperature, seeds: as of ``ChainRounds``.
         depth: the longest path of a tree; None: no bound.
         drawn: whether a node's children are drawn; else the best are chosen, for all seeds alike.
     """
@@ -155,7 +155,6 @@ class TreeRounds(Rounds):
     def __init__(
         self,
         said: Sequence[Said],
-        text: Sequence[int],
         most: int,
         temperature: float,
         seeds: Sequence[int],
@@ -163,12 +162,13 @@ class TreeRounds(Rounds):
         drawn: bool = False,
     ) -> None:
         target, self._draft = said
+        text = target.text
         self._drafted_at = temperature or 1.0  # at 0, too, a tree grows by the chances at 1
         self.drawn = drawn and temperature > 0
 
         def grown(seed: int, nodes: int, forward: Callable[..., mx.array]) -> Drafts:
             options = SamplerOptions(temperature=temperature, seed=seed)
-            sampler, end = sampler_for(list(text), most, options), mx.array([text[-1:]])
+            sampler, end = sampler_for(text, most, options), mx.array([text[-1:]])
             return drafts_of(grow(forward, end, [nodes], sampler, depth, self.drawn))
 
         self._grow = partial(grown, seeds[0])

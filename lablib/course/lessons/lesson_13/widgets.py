@@ -138,8 +138,8 @@ class Trees(SceneExplorer):
 
     def _trees(self, text: str, temperature: float, depth: int | None, drawn: bool) -> TreeRounds:
         """Return the rounds of all tosses with trees."""
-        said, ids = self._said(text, temperature), self.texts[text]
-        return TreeRounds(said, ids, MOST, temperature, _SEEDS, depth, drawn)
+        said = self._said(text, temperature)
+        return TreeRounds(said, MOST, temperature, _SEEDS, depth, drawn)
 
     def _asked(self, text: str, temperature: float) -> list[Said]:
         """Return what both models say, of all trees at a temperature: what one read, all know."""

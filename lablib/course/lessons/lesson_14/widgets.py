@@ -48,12 +48,13 @@ class Dealing(ChartExplorer):
         if order == LONGEST:
             seconds.sort(reverse=True)
         counts = range(1, self.most + 1)
+        swept = [simulate(seconds, count) for count in counts]
         return {
             "seconds": seconds,
             "ranks": ranks,
             "order": order,
-            "took": simulate(seconds, ranks),
-            "speedups": [simulate(seconds, count).speedup for count in counts],
+            "took": swept[ranks - 1],
+            "speedups": [each.speedup for each in swept],
             "limits": [limit(seconds, count) for count in counts],
         }
 
