@@ -157,8 +157,8 @@ class Chart:
     Attributes:
         panels: of each panel what never changes: its title and its axes.
         marks: of each panel what is drawn on it.
-        keys: of looks that need a word: colour, meaning, and whether it is an outline, or the
-            dashes of a line.
+        keys: of looks that need a word: colour, meaning, and if it is not filled whether it is an
+            outline, or the dashes of a line.
         scene: what draws it: ``reading`` has a text above the panels.
         dress: what else the scene is told once.
         now: what else it is told of what is drawn now.
@@ -166,7 +166,7 @@ class Chart:
 
     panels: list[dict[str, Any]]
     marks: list[list[dict[str, Any]]]
-    keys: Sequence[tuple[str, str, bool | str]] = ()
+    keys: Sequence[tuple[Any, ...]] = ()
     scene: str = "chart"
     dress: Mapping[str, Any] = field(default_factory=dict)
     now: Mapping[str, Any] = field(default_factory=dict)

@@ -6,11 +6,11 @@
 // data: {panels: [{marks, x?, y?}]}: an axis may be given new ticks and names, never new ends. A mark is one of
 //   {bar: [x0, x1, y0, y1], fill, edge, hollow, text}, {line: [[x, y, low?, high?]], label, colour, dash, wide},
 //   {area: [[x, y]], fill}, {dot: [x, y], shape, colour, r, hollow, fill}, {rule: {x} or {y}, colour, dash, text, line_down, below}, {text, at: [x, y],
-//   colour, bold, anchor, room}; room: how much of the axis its words may take before they are wrapped, upwards; each may have a note, and a key by which it is known when it moves. A line with a label
+//   colour, bold, anchor, room}; room: how much of the axis its words may take before they are wrapped, upwards; each may have a note, and a key by which it is known when it moves: without one it is the first, second, ... of its kind. A line with a label
 //   says its numbers at its points, or has notes and sizes of them.
 
 const FAINT = '#767676', LINE = '#333333', GRID = '#E4E4E4', SIDE = 46, GAP = 26, LETTER = 6.4;
-const {HALO} = cloth;
+const KINDS = ['bar', 'line', 'area', 'dot', 'rule', 'text'], {HALO} = cloth;
 // Of shapes whose area is that of a circle: how far an edge is from the middle, and where corners are if an edge is at 1.
 const CORNERED = {square: [0.886, [[-1, -1], [1, -1], [1, 1], [-1, 1]]], diamond: [0.886, [[0, -1.414], [1.414, 0], [0, 1.414], [-1.414, 0]]],
   triangle: [0.778, [[0, -2], [1.732, 1], [-1.732, 1]]]};
@@ -91,12 +91,13 @@ function one([add, write], key, {title, x, y, marks}, fixed, box, letters, walk)
   const layer = ({rule, at, hollow, bar}) => at ? 3 : rule ? 2 : hollow && bar ? 1 : 0, names_of_rules = [];  // outlines lie on bars, words on both
   marks = [...fixed.behind || [], ...marks].toSorted((a, b) => layer(a) - layer(b));
   // the arrow keys walk along what has a note, row by row where there are rows, along each line, and from panel to panel
-  const row = walk.row, line_of = rows(marks.filter(mark => mark.note), fixed.y), told = [];
-  marks.forEach((mark, i) => {
+  const row = walk.row, line_of = rows(marks.filter(mark => mark.note), fixed.y), told = [], kinds = {};
+  marks.forEach(mark => {
     const line = mark.note ? line_of(mark) : 0, cell = mark.note ? {note: mark.note, cell: [row + line, told[line] ?? 0], class: 'lablib-cell'} : {};
     if (mark.note) told[line] = (told[line] ?? 0) + 1;
     const pen = mark.rule ? (...words) => names_of_rules.push(words) : write;
-    draw([add, pen], `${key}-${mark.key ?? i}`, mark, cell, across, up, box);
+    const kind = KINDS.find(name => mark[name]) + (mark.shape ?? ''), nth = kinds[kind] = (kinds[kind] ?? 0) + 1;
+    draw([add, pen], `${key}-${mark.key ?? `${kind} ${nth}`}`, mark, cell, across, up, box);
   });
   names_of_rules.forEach(words => write(...words));
   const named = marks.filter(mark => mark.label);
