@@ -274,7 +274,7 @@ def test_other_drafters_are_drawn_as_they_are_when_chosen(board):
 
 def test_the_caption_tells_the_engines_count_where_there_is_one(board):
     board.set(**board._start)
-    assert "The engine kept" in board.picture.caption
+    assert "The engine kept" in board.view.caption
     assert "The engine" not in board.set(draft_tokens=5)
     assert "(a round without a guess keeps none)" in board.set(drafter=LOOKUP)
     board.set(**board._start)

@@ -153,7 +153,7 @@ def test_the_word_that_came_is_the_storys_first(teller):
 
 def test_the_storyteller_moves(teller):
     assert teller.set(temperature=0.0, story=1) == teller.set(story=2)
-    assert "probability 1.00" in teller.picture.caption
+    assert "probability 1.00" in teller.view.caption
     assert "probability 1.00" not in teller.set(temperature=2.0)
 
 
@@ -169,7 +169,7 @@ def test_votes_count_the_first_answers_and_no_silent_ones():
     assert votes.set(samples=5).startswith(
         "4 answers; 3 leads with 3. The right answer, 3, has 75%"
     )
-    assert f"{theory[3]:.0%}" in votes.picture.caption
+    assert f"{theory[3]:.0%}" in votes.view.caption
     assert votes.constants["panels"][0]["x"]["ticks"][3] == (3, "3✓")
     shares = heights(read(votes.draw(votes.compute(5)))[0])
     assert shares[::2] == pytest.approx(theory, abs=1e-4)  # the outlines

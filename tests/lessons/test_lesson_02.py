@@ -26,8 +26,8 @@ def test_cache_cost_is_what_the_engine_does() -> None:
 
 def test_cache_cost_moves_and_speaks() -> None:
     widget = CacheCost()
-    assert "4,064 tokens without" in widget.picture.caption
-    assert "95 with one" in widget.picture.caption
+    assert "4,064 tokens without" in widget.view.caption
+    assert "95 with one" in widget.view.caption
     assert "95 with one" not in widget.set(new=96)
 
 

@@ -30,7 +30,7 @@ def marks_of(widget, **values) -> list[dict]:
 
 def test_before_after_follows_its_sliders() -> None:
     widget = BeforeAfter(WORDS, LOGITS)
-    assert widget.picture.caption.startswith("3 of 4 words stay")  # a first look shows a cut
+    assert widget.view.caption.startswith("3 of 4 words stay")  # a first look shows a cut
     cuts = [mark for mark in marks_of(widget) if "rule" in mark]
     assert [(cut["rule"], cut["text"][:10]) for cut in cuts] == [({"y": 0.9}, "top-p 0.90")]
     data = widget.compute(temperature=2.0, top_k=2, top_p=1.0, min_p=0.0)
@@ -51,7 +51,7 @@ def test_penalties_see_the_window() -> None:
     start = widget.compute(**widget.values)
     assert not np.allclose(start["before"], start["after"])  # a first look shows something
     before, after = (start[name][:2].sum() for name in ("before", "after"))
-    assert f"had {before:.0%} of the mass and now have {after:.0%}." in widget.picture.caption
+    assert f"had {before:.0%} of the mass and now have {after:.0%}." in widget.view.caption
     neutral = {"repeat_penalty": 1.0, "presence_penalty": 0.0, "frequency_penalty": 0.0}
     data = widget.compute(**neutral | {"frequency_penalty": 0.5}, repeat_last_n=3)
     expected = softmax(np.array(LOGITS) - [1.0, 0.5, 0.0, 0.0])

@@ -77,7 +77,7 @@ def test_the_scores_axis_is_marked_in_plain_numbers(noise: float, errors: str) -
 def test_the_caption_follows_the_controls() -> None:
     widget = OverOptimisation(RIGHT)
     assert widget.set(errors=GAUSSIAN, noise=0.0).startswith("The score goes up to 1.0")
-    assert "best at 16" in widget.picture.caption
+    assert "best at 16" in widget.view.caption
     with pytest.raises(ValueError, match="right must have shape"):
         OverOptimisation([True, False])
 

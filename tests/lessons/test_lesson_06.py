@@ -27,7 +27,7 @@ def polls(n: int, samples: int = 20, seed: int = 1) -> list[Sampled]:
 def test_vote_bars_fill_up_as_the_library_counts() -> None:
     poll = polls(1)[0]
     widget = VoteBars({"one": poll, "two": polls(1, seed=2)[0]})
-    assert widget.picture.caption == "No votes yet. The right answer is 3."
+    assert widget.view.caption == "No votes yet. The right answer is 3."
     for n in range(1, 21):
         data = widget.compute(samples=n, problem="one")
         votes = tally([[0]] * n, poll.answers[:n])

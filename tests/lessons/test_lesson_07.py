@@ -108,7 +108,7 @@ def test_a_real_trace_knows_the_probability_of_the_correction() -> None:
 
 def test_the_rounds_caption_says_what_happened() -> None:
     widget = RoundByRound({"one": ([0, 1], TRACE), "short": ([0], TRACE[:1])}, WORDS)
-    bonus = widget.picture.caption
+    bonus = widget.view.caption
     assert bonus.startswith("Round 1 of 3: 2 of 2 drafts accepted, and '␣sat' as a bonus. 3 new")
     correction = widget.set(round=2)
     assert "0 of 2 drafts accepted; '␣the' (q = 0.75, p = 0.25) is corrected" in correction
@@ -116,7 +116,7 @@ def test_the_rounds_caption_says_what_happened() -> None:
     assert "2 of 3 drafts accepted; the text ends" in widget.set(round=3)
     assert "Round 1 of 1" in widget.set(text="short")  # beyond its end: its last round
     plain = Verdict((), (4,), 0, 0)
-    assert "nothing was drafted" in RoundByRound({"x": ([0], [plain])}, WORDS).picture.caption
+    assert "nothing was drafted" in RoundByRound({"x": ([0], [plain])}, WORDS).view.caption
     with pytest.raises(ValueError, match="at least one text"):
         RoundByRound({"one": ([0], [])}, WORDS)
 
@@ -138,7 +138,7 @@ def test_what_is_typed_is_drafted_and_verified_step_by_step() -> None:
     assert begun == []  # nothing runs before somebody asks
     widget.controls["prompt"].value = "xyz"
     assert widget.values["text"] == YOURS
-    assert widget.picture.caption.startswith("Round 1: ")
+    assert widget.view.caption.startswith("Round 1: ")
     assert len(begun[-1].rounds) == 2  # what is looked at was run, and one more
     widget.set(round=3)
     assert (len(begun), len(begun[-1].rounds)) == (1, 4)

@@ -205,7 +205,7 @@ def test_the_round_says_whether_it_is_exact() -> None:
     assert data["tokens"]["match"] < data["tokens"]["rejection"] < data["tokens"]["block"]
     assert "as the target alone does" in widget.set(rule="block")
     assert "wrong by up to" in widget.set(rule=lossless.ACCEPT_BUG)
-    assert "3.00 tokens" in widget.picture.caption
+    assert "3.00 tokens" in widget.view.caption
     assert "wrong" not in widget.set(distance=0.0)  # nothing to refuse
 
 

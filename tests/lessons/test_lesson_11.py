@@ -245,7 +245,7 @@ def test_the_timeline_says_what_was_saved():
     data = timeline.compute(batch_size=2, timeout=1.0)
     assert (data.run, data.alone) == (3, 6)
     assert data.calls[2].batch == data.calls[0].batch  # it joined one that was running
-    assert f"{np.mean(data.waits):.1f} ms on average" in timeline.picture.caption
+    assert f"{np.mean(data.waits):.1f} ms on average" in timeline.view.caption
     (marks,) = read(timeline.draw(data))
     assert "joins batch 1" in [mark.get("text") for mark in marks]
     for bad in ([], [(1, ["a"]), (0, ["b"])], [(0, [])]):

@@ -58,7 +58,7 @@ def test_next_tokens_are_those_of_the_model(small, temperature: float) -> None:
 
 def test_next_tokens_follow_what_is_typed(small) -> None:
     widget = lab.NextTokens(*small, "abc")
-    assert widget.picture.caption.startswith("After “abc” at temperature 1.0 the likel")
+    assert widget.view.caption.startswith("After “abc” at temperature 1.0 the likel")
     assert "After “zebra”" in widget.set(text="zebra")
     assert "temperature 0.5" in widget.set(temperature=0.5)
     (panel,) = widget.draw(widget.compute("$", 1.0))["panels"]

@@ -119,7 +119,7 @@ def test_a_mask_alone_is_right_only_where_nothing_is_hidden(masked: Masked) -> N
     assert gap("ice on the second day", 1.0) == pytest.approx(5 / 12 + 0.05, abs=1e-9)
     assert gap("two different days", 0.0) > 0.01
     assert "0.120 of the model's texts" in masked.set(grammar="ice on the second day")
-    assert "0.47 of the mass away" in masked.picture.caption
+    assert "0.47 of the mass away" in masked.view.caption
     assert "equal to what" in masked.set(weigh=True)
 
 
@@ -160,8 +160,8 @@ def test_ancestors_are_followed_back() -> None:
 
 def test_the_caption_says_how_often_they_were_drawn_anew(cloud: Cloud) -> None:
     cloud.set(particles=8, ess=0.0, seed=1, day=6)
-    assert "8 particles, never drawn anew" in cloud.picture.caption
-    assert "descend from 8 of the first day" in cloud.picture.caption
+    assert "8 particles, never drawn anew" in cloud.view.caption
+    assert "descend from 8 of the first day" in cloud.view.caption
     text = cloud.set(ess=1.0)
     assert "drawn anew 6 times" in text
     assert cloud.set(day=1).startswith("8 particles, drawn anew 1 time: ")

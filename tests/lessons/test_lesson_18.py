@@ -251,7 +251,7 @@ def test_along_shows_a_chain_and_its_doubtful_steps():
             if kind == widgets.WRONG:  # this author errs on his pairs alone
                 assert place in data["doubtful"]
     assert "surest" not in widget.set(chain=4)
-    assert widget.picture.caption.startswith("Number 4 of 40 by confidence")
+    assert widget.view.caption.startswith("Number 4 of 40 by confidence")
 
 
 def test_surest_counts_tenths_and_votes():

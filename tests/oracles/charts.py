@@ -27,8 +27,8 @@ from lablib.course.lessons.lesson_15.widgets import Judged
 from lablib.course.lessons.lesson_16 import sums
 from lablib.course.lessons.lesson_16.widgets import Voting
 from lablib.course.lessons.lesson_17.widgets import Cloud, Masked
+from lablib.course.plots.chart import ChartExplorer
 from lablib.course.plots.explorer import Explorer
-from lablib.course.plots.scene import ChartExplorer
 from lablib.course.replay.curves import Sampled
 from lablib.course.replay.rounds import Guesses
 from lablib.inference.decoding.rows import Verdict

@@ -5,24 +5,23 @@ from pathlib import Path
 import nbformat
 
 DEMO = """
-from lablib.course.plots.pictures import figure
-from lablib.course.plots.explorer import Explorer, slider
+from lablib.course.plots.chart import ChartExplorer
+from lablib.course.plots.explorer import slider
+from lablib.course.plots.charts import bars
 
-class Powers(Explorer):
+class Powers(ChartExplorer):
     def __init__(self, low):
         super().__init__(power=slider(1, low, 3))
     def compute(self, power):
         return [x**power for x in range(4)]
-    def draw(self, data):
-        drawn = figure()
-        drawn.subplots().bar([*"abcd"], data)
-        drawn.axes[0].set_ylim(0, 30)
-        return drawn
+    def chart(self, data):
+        return bars("abcd", {"power": data}, "power", ymax=30)
     def caption(self, data):
         return f"The last bar is {data[-1]}."
 """
 SHOWN = """
 from lablib.course.plots.charts import show, token_strip
+from lablib.course.plots.pictures import figure
 
 two = figure()
 two.subplots().bar([*"ab"], [1, 2])

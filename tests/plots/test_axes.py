@@ -1,8 +1,8 @@
 """An axis stays where a chart begins, and nothing may lie beyond it."""
 
+from lablib.course.plots.chart import Chart, ChartExplorer
 from lablib.course.plots.charts import axis, bars, panel, show
 from lablib.course.plots.explorer import slider
-from lablib.course.plots.scene import Chart, ChartExplorer
 
 import pytest
 from oracles import charts

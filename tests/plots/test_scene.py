@@ -1670,7 +1670,7 @@ def test_a_recorded_notebook_gets_the_picture(page, carpet):
     assert set(output["data"]) == {
         "application/vnd.jupyter.widget-view+json", "image/png", "text/plain",
     }  # fmt: skip
-    assert metadata["image/png"]["alt"] == bundle["text/plain"] == carpet.picture.caption
+    assert metadata["image/png"]["alt"] == bundle["text/plain"] == carpet.view.caption
     assert stills.fill(notebook, page) == 0
 
 

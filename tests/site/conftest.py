@@ -13,21 +13,19 @@ from oracles import browser
 pytest.importorskip("sphinx", reason="no Sphinx: pip install 'lablib[site]'; the site is untested")
 
 EXPLORER = """
-from lablib.course.plots.pictures import figure
-from lablib.course.plots.explorer import Explorer, Player, choice, slider
+from lablib.course.plots.chart import ChartExplorer
+from lablib.course.plots.explorer import Player, choice, slider
+from lablib.course.plots.charts import bars
 
-class Twice(Explorer):
+class Twice(ChartExplorer):
     def compute(self, number, of, step):
         return number + min(step, 1) if of == "once" else 2 * number + step
 
     def ends(self, number, of, step):
         return {"step": 1} if of == "once" else {}
 
-    def draw(self, data):
-        drawn = figure()
-        drawn.subplots().bar(["a"], [data])
-        drawn.axes[0].set_ylim(0, 20)
-        return drawn
+    def chart(self, data):
+        return bars("a", {"height": [data]}, "height", ymax=20)
 
     def caption(self, data):
         return f"The bar is {data} high."

@@ -3,52 +3,29 @@
 import base64
 import gzip
 import html
-import io
 import json
 from itertools import product
 from typing import ClassVar
 
 from lablib.course.lessons.lesson_07.widgets import Acceptance, GreedyText
+from lablib.course.plots.chart import Still
 from lablib.course.plots.charts import bars
 from lablib.course.plots.explorer import Explorer, Player, choice, slider, toggle
-from lablib.course.plots.pictures import figure
-from lablib.course.plots.scene import SceneExplorer, Still
 from lablib.tools.site import film as films
 from lablib.tools.site.pages import film_html
 
 import ipywidgets as widgets
-import numpy as np
 import pytest
-from PIL import Image
 
 
 class Said(Explorer):
-    """It shows its controls' values, as HTML."""
+    """It shows its controls' values."""
 
-    def compute(self, **values):
-        return values
-
-    def draw(self, data):
-        return f"<b>{html.escape(str(data))}</b>"
+    called = "nothing"
+    constants: ClassVar = {}
 
     def caption(self, data):
         return f"{data} </script>"
-
-
-class Drawn(Said):
-    """It draws them."""
-
-    def draw(self, data):
-        drawn = figure(3, 2)
-        drawn.subplots().bar([*data], [*data.values()])
-        return drawn
-
-
-class Half(Drawn):
-    """It draws the first of them."""
-
-    def draw(self, data):
-        return super().draw({"a": data["a"]})
 
 
 def small():
@@ -62,7 +39,8 @@ def small():
 
 def large():
     typed = widgets.Text("fixed", description="said")
-    return Said(a=slider(3, 0, 99), b=slider(1, 0, 4), said=typed)
+    letters = choice("b", [*"abcdefghijkl"])
+    return Said(a=slider(3, 0, 99), b=slider(1, 0, 4), c=letters, said=typed)
 
 
 def test_a_small_film_has_every_setting_in_order(tmp_path):
@@ -76,22 +54,25 @@ def test_a_small_film_has_every_setting_in_order(tmp_path):
     assert (controls[3]["label"], controls[3]["pause"]) == ("moment", 250)
     settings = product([0.0, 0.5, 1.0], ["a", "bb"], [False, True], [0, 1, 2])
     wanted = [dict(zip(explorer.controls, values, strict=True)) for values in settings]
-    assert [frame[0] for frame in film["frames"]] == [explorer.draw(each) for each in wanted]
-    assert [frame[1] for frame in film["frames"]] == [explorer.caption(each) for each in wanted]
+    kept = held(tmp_path / film["parts"])
+    assert kept == {"frames": wanted, "captions": [explorer.caption(each) for each in wanted]}
 
 
 def test_sliders_of_a_large_film_skip_values_so_that_all_move_together(tmp_path):
     explorer = large()
     explorer.set(a=5)  # later than it was shown
-    film = films.film(explorer, {"a": 3, "b": 1, "said": "fixed"}, tmp_path)
+    start = {"a": 3, "b": 1, "c": "b", "said": "fixed"}
+    film = films.film(explorer, start, tmp_path)
     assert film["fixed"] == ["said"]
-    a, b = film["controls"]
-    assert [a["thinned"], b["thinned"]] == [True, False]
+    a, b, c = film["controls"]
+    assert [each["thinned"] for each in (a, b, c)] == [True, False, False]
     kept = [0, *range(3, 99, 4), 99]  # 50 and then 26 of its values, its start and both its ends
     assert a["stops"] == [str(n) for n in kept]
     assert a["stops"][a["start"]] == "3"
-    wanted = [{"a": n, "b": m, "said": "fixed"} for n in kept for m in range(5)]
-    assert [caption for _, caption, *_ in film["frames"]] == [explorer.caption(w) for w in wanted]
+    every = product(kept, range(5), "abcdefghijkl", ["fixed"])
+    wanted = [dict(zip(start, each, strict=True)) for each in every]
+    assert held(tmp_path / film["parts"])["frames"] == wanted
+    assert film["data"] == start
 
 
 def test_a_slider_that_counts_is_thinned_last(tmp_path):
@@ -104,28 +85,14 @@ def test_a_slider_that_counts_is_thinned_last(tmp_path):
     assert len(held(tmp_path / film["parts"])["frames"]) == 60 * 21 * 2 <= films.GRID
 
 
-def test_pictures_keep_every_pixel_and_are_stored_once(tmp_path):
-    explorer = Half(a=slider(3, 2, 3), b=slider(1, 0, 1))
-    film = films.film(explorer, explorer.values, tmp_path)
-    names = [name for name, *_ in film["frames"]]
-    assert names[::2] == names[1::2]  # b changes nothing
-    assert {file.name for file in tmp_path.iterdir()} == {*names}
-    assert len({*names}) == 2
-    for (name, _, *size), a in zip(film["frames"][::2], [2, 3], strict=True):
-        wanted = io.BytesIO(explorer.static(a=a, b=1).content)
-        wanted, stored = (Image.open(f).convert("RGB") for f in (wanted, tmp_path / name))
-        assert np.array_equal(np.asarray(wanted), np.asarray(stored))
-        assert stored.size == (2 * size[0], 2 * size[1])
-
-
 @pytest.mark.parametrize("make", [small, large])
 def test_a_film_begins_with_the_picture_of_its_start(tmp_path, make):
     explorer = make()
     film = films.film(explorer, explorer.values, tmp_path)
-    page, caption = film_html(film), html.escape(explorer.picture.caption)
-    assert f'<div class="lablib-picture" role="img" aria-label="{caption}">' in page
+    page, caption = film_html(film), html.escape(explorer.view.caption)
     assert f'<figcaption aria-live="polite">{caption}<' in page
-    assert explorer.picture.content in page.split("<script")[0]
+    told = json.loads(page.split('json">')[1].split("</script>")[0].replace("<\\/", "</"))
+    assert (told["data"], told["caption"]) == explorer.frame()
     assert page.count("</script>") == 1  # a caption can't end it
     assert ("The sliders skip some values" in page) == (make == large)
     assert ("“said” can be set in Jupyter" in page) == (make == large)
@@ -152,12 +119,12 @@ def held(file):
 def test_a_chart_that_nothing_moves_is_a_film_of_one_frame(tmp_path):
     still = Still(bars("ab", {"p": [0.2, 0.8]}, "share"), "Two bars.")
     film = films.film(still, {}, tmp_path)
-    assert (film["controls"], len(film["frames"])) == ([], 1)
+    assert (film["controls"], film["data"]) == ([], still.view.data)
     assert not any(tmp_path.iterdir())
     assert "Two bars." in film_html(film)
 
 
-class Parted(SceneExplorer):
+class Parted(Explorer):
     """Its data are made of two parts."""
 
     scene, called = "chart", "nothing"
@@ -174,7 +141,7 @@ class Parted(SceneExplorer):
         return str(data)
 
 
-class Heavy(SceneExplorer):
+class Heavy(Explorer):
     """Its data are long."""
 
     scene, called = "chart", "nothing"
@@ -217,7 +184,7 @@ def test_a_film_says_where_a_slider_ends(tmp_path, last):
 def test_the_data_of_a_scene_stand_in_a_file(tmp_path):
     explorer = Heavy(a=slider(3, 1, 65), b=slider(2, 1, 20))
     film = films.film(explorer, explorer.values, tmp_path)
-    assert [frame[:2] for frame in film["frames"]] == [explorer.frame()]
+    assert (film["data"], film["caption"]) == explorer.frame()
     told = held(tmp_path / film["parts"])
     wanted = [explorer.frame(a=a, b=b) for a, b in product(range(1, 66), range(1, 21))]
     assert [*zip(told["frames"], told["captions"], strict=True)] == wanted
@@ -229,7 +196,7 @@ def test_a_scene_of_parts_has_every_setting_in_a_file(tmp_path):
     explorer = Parted(**controls)
     film = films.film(explorer, explorer.values, tmp_path)
     assert [control["label"] for control in film["controls"]] == ["a", "b"]
-    assert [frame[:2] for frame in film["frames"]] == [explorer.frame()]
+    assert (film["data"], film["caption"]) == explorer.frame()
     told = held(tmp_path / film["parts"])
     for number, (a, b) in enumerate(product((2, 3, 4), "pq")):
         data, places = {"still": "x"}, [(2, 3, 4).index(a), "pq".index(b)]
@@ -254,7 +221,7 @@ def test_the_film_of_a_scene_has_data_in_place_of_pictures(tmp_path):
     told = held(tmp_path / film["parts"])
     for stop, *both in zip(control["stops"], told["frames"], told["captions"], strict=True):
         assert both == json.loads(json.dumps(explorer.frame(draft_tokens=int(stop))))
-    assert [frame[:2] for frame in film["frames"]] == [explorer.frame()]
+    assert (film["data"], film["caption"]) == explorer.frame()
     shown = film_html(film)
     assert html.escape(explorer.frame()[1]) in shown
     assert "<img" not in shown

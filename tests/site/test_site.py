@@ -80,12 +80,12 @@ def test_a_page_loads_the_scenes_that_it_shows_before_what_moves_them(site, page
     assert ours == ["shared", *sorted(shown - {"chart"}), "site"]
     assert "scenes/" not in (site[0] / "GLOSSARY.html").read_text("utf-8")
     still = {"called": "a tree", "name": "trie"}  # as a notebook keeps it: names in order
-    film = {"controls": [], "fixed": [], "scene": still, "frames": [[{}, "Said.", 0, 0]]}
+    film = {"controls": [], "fixed": [], "scene": still, "data": {}, "caption": "Said."}
     assert '<figure class="lablib-film" data-scene="trie">' in film_html(film)
 
 
 def test_code_has_tags_only_where_it_has_a_colour(page):
-    assert '<span class="k">class</span> <span class="nc">Twice</span>(Explorer):' in page
+    assert '<span class="k">class</span> <span class="nc">Twice</span>(ChartExplorer):' in page
     assert not re.search(r'<span class="(?:n|p|w)">', page)
 
 
@@ -132,17 +132,17 @@ def test_the_notebook_to_download_is_a_students(site):
 
 def test_a_lesson_runs_again_only_if_it_changed(site, monkeypatch):
     _, path, kept, said = site
-    assert said[0].startswith("00_start_here: 7 explorers, 38 frames, ran in ")
+    assert said[0].startswith("00_start_here: 7 explorers, ran in ")
     notebook = read_notebook(path)
     assert not run(notebook, path, kept).new
     told = json.loads((kept / "00_start_here.json").read_text())
     assert {"course/plots/explorer.py", "tools/site/film.py"} <= {*told["files"]}
     monkeypatch.setattr(running, "_execute", Mock(side_effect=RuntimeError("it runs")))
-    picture = next(kept.glob("frames/*.webp"))
-    picture.rename(kept / "lost")
+    settings = next(kept.glob("frames/*.js"))
+    settings.rename(kept / "lost")
     with pytest.raises(RuntimeError):
         run(notebook, path, kept)
-    (kept / "lost").rename(picture)
+    (kept / "lost").rename(settings)
     assert not run(notebook, path, kept).new
     notebook["cells"][2]["source"] += "  # another"
     with pytest.raises(RuntimeError):

@@ -10,8 +10,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-from lablib.course.plots.pictures import COLOURS, picture, visible
-from lablib.course.plots.scene import Chart, Still
+from lablib.course.plots.chart import Chart, Still
+from lablib.course.plots.pictures import COLOURS, Picture, png, visible
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -22,9 +22,11 @@ STROKES = ("", "7 3", "2 3", "8 3 2 3")  # dashes
 TINTS = ("#A9D3F0", "#F3BE6B", "#A6DBC8", "#E5BBD2", "#DDDDDD")  # behind letters
 
 
-def show(drawing: Chart | Figure | bytes | str, caption: str) -> Any:
-    """Return a drawing as what a notebook displays with its caption below it."""
-    return Still(drawing, caption) if isinstance(drawing, Chart) else picture(drawing, caption)
+def show(drawing: Chart | Figure | str, caption: str) -> Still | Picture:
+    """Return a chart, a figure or HTML as what a notebook displays with its caption below it."""
+    if isinstance(drawing, Chart):
+        return Still(drawing, caption)
+    return Picture(png(drawing) if isinstance(drawing, Figure) else drawing, caption)
 
 
 def axis(

@@ -16,7 +16,7 @@ from typing import Any
 from lablib.course.plots.access import aids
 from lablib.course.plots.conversation import Answer, Conversation, has_template
 from lablib.course.plots.explorer import slider
-from lablib.course.plots.pictures import Picture, picture, visible, write_below
+from lablib.course.plots.pictures import Picture, visible
 from lablib.course.plots.strips import surprise_html
 from lablib.inference.decoding.token_iterator import Token
 
@@ -169,7 +169,8 @@ class Chat:
         """Return what was said for readers without a kernel."""
         count = len(self.conversation.messages)
         caption = f"A conversation of {count} messages." if count else "Nothing was said yet."
-        return picture(write_below(self._said_html() + self._answer_html(), _STILL), caption)
+        said = f"{self._said_html()}{self._answer_html()}<p><small>{_STILL}</small></p>"
+        return Picture(said, caption)
 
     def _button(self, name: str, hint: str, action: Any) -> widgets.Button:
         button = widgets.Button(description=name, tooltip=hint, layout={"width": "5em"})

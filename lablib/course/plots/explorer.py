@@ -1,9 +1,9 @@
 """Controls that move a picture: the base class of every widget of the course.
 
-A widget is a class with three parts that need no browser: ``compute`` (controls -> data, pure),
-``draw`` (data -> figure or HTML) and ``caption`` (data -> text). The base class adds the controls,
-a view that follows them, a reset button, and a static picture for readers without a kernel. What
-the page itself draws is in ``scene``, as a ``ChartExplorer``, whose ``chart`` stands for ``draw``:
+A widget is a class with parts that need no browser: ``compute`` (controls -> data, pure), ``draw``
+(data -> what its scene is given) and ``caption`` (data -> text). The base class adds the controls,
+a view that follows them, and a reset button. Most widgets are a ``ChartExplorer`` (in ``charts``),
+whose ``chart`` stands for ``draw``:
 
     class Temperature(ChartExplorer):
         def __init__(self, logits):
@@ -22,17 +22,14 @@ the page itself draws is in ``scene``, as a ``ChartExplorer``, whose ``chart`` s
 
 import html
 import numbers
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from lablib.course.plots.access import aids
-from lablib.course.plots.pictures import Picture, picture, write_below
+from lablib.course.plots.scene import MIME, View
 from lablib.validation import BadValue, one_of
 
 import ipywidgets as widgets
-from matplotlib.figure import Figure
-
-_STILL = "(A still picture: run this cell, and it has controls.)"
 
 
 def slider(
@@ -93,17 +90,29 @@ class Player(widgets.IntSlider):
 
 
 class Explorer:
-    """Controls, and a picture that follows them.
+    """Controls, and a scene that follows them.
 
-    Subclasses call ``super().__init__(name=control, ...)`` last and define ``compute``, ``draw``
-    and ``caption``; ``compute`` gets each control's value under the control's name.
+    Subclasses say which ``scene`` it is and what it is ``called``, define ``constants``, call
+    ``super().__init__(name=control, ...)`` last, and define ``compute`` and ``caption``;
+    ``compute`` gets each control's value under the control's name. Where the data are made of
+    ``parts``, methods that depend on some of the controls, a page without a kernel can hold every
+    setting of each part, though not of all controls together. A page that has the ``engine``
+    (``lablib.tools.site``) computes the data itself: of a text that a reader writes, and of what
+    was ``given`` here at any setting. Its ``name`` is one of ``page/pictures.mjs``, ``prompt`` is
+    where the reader's text begins, and ``seed``, if it asks for one, the first one.
 
     Attributes:
         controls: name -> control.
-        box: the widget: controls, reset button, view.
-        picture: what is shown now.
+        box: the widget: controls, reset button, view, caption.
+        view: what shows the scene; its ``data`` and ``caption`` are those of now.
         furthest: name -> where a slider ends when nothing ends it earlier.
     """
+
+    scene = "chart"
+    called: str
+    constants: dict[str, Any]
+    engine: dict[str, Any] | None = None
+    parts: Mapping[str, Sequence[str]] = {}
 
     def __init__(self, **controls: widgets.Widget):
         self.controls = controls
@@ -122,23 +131,31 @@ class Explorer:
         reset = widgets.Button(description="Reset", tooltip="Put every control back")
         reset.layout.width = "auto"
         reset.on_click(lambda _: self.set(**self._start))
-        self._view = self._viewed()
+        self.view = View(scene=self.scene, constants=self.constants, name=self.called)
+        self._words = widgets.HTML()
         shown = [control for control in controls.values() if not _settled(control)]
         rows = [getattr(control, "row", control) for control in shown]
         line = widgets.HBox([*rows, reset], layout={"flex_flow": "row wrap"})
-        self.box = widgets.VBox([aids(), line, self._view] if controls else [self._view])
+        seen = widgets.VBox([self.view, self._words])
+        self.box = widgets.VBox([aids(), line, seen] if controls else [seen])
         if controls:
             self.box.add_class("lablib-explorer")
         self._tick()
         self._start, self._seen = self.values, False
 
     def compute(self, **values: Any) -> Any:
-        """Return what is drawn; depends on the controls' values (and on what never changes)."""
-        raise NotImplementedError
+        """Return the data: by default the controls' values, and all parts.
 
-    def draw(self, data: Any) -> Figure | str:
-        """Return a figure (``pictures.figure`` makes an empty one), or HTML."""
-        raise NotImplementedError
+        They depend on the controls' values, and on what never changes.
+        """
+        data = dict(values)
+        for name, wanted in self.parts.items():
+            data |= getattr(self, name)(*(values[each] for each in wanted))
+        return data
+
+    def draw(self, data: Any) -> dict[str, Any]:
+        """Return what the scene is given, in what JSON can hold: by default the data."""
+        return data
 
     def caption(self, data: Any) -> str:
         """Say in a sentence or two, with numbers, what the picture shows: it is the alt text."""
@@ -162,8 +179,7 @@ class Explorer:
         Raises:
             ValueError: an unknown control or a value that it can't take; nothing has moved then.
         """
-        for name in values:
-            one_of("control", name, self.controls)
+        self._known(values)
         before, self._quiet = self.values, True
         try:
             self._move(values)
@@ -173,20 +189,27 @@ class Explorer:
         finally:
             self._quiet = False
         self._tick()
-        return self.picture.caption
+        return self.view.caption
 
-    def static(self, **values: Any) -> Picture:
-        """Return the picture for these values (the others as they stand); nothing moves."""
-        for name in values:
-            one_of("control", name, self.controls)
-        data = self.compute(**{**self.values, **values})
-        return picture(self.draw(data), self.caption(data))
+    def frame(self, **values: Any) -> tuple[dict[str, Any], str]:
+        """Return what the scene is given for these values (the others stay), and its caption."""
+        data = self._computed(values)
+        return self.draw(data), self.caption(data)
 
     @property
-    def still(self) -> Picture:
-        """Return the picture for readers without a kernel: it says itself that it is one."""
-        still = self.static()
-        return replace(still, content=write_below(still.content, f"{still.caption} {_STILL}"))
+    def told(self) -> dict[str, Any]:
+        """Return what a page has to know of the scene beside its data."""
+        dress = {"called": self.called, "constants": self.constants}
+        return {"name": self.scene, "moves": bool(self.controls), **dress}
+
+    def _known(self, values: dict[str, Any]) -> None:
+        for name in values:
+            one_of("control", name, self.controls)
+
+    def _computed(self, values: dict[str, Any]) -> Any:
+        """Return the data for these values, and the others as they stand."""
+        self._known(values)
+        return self.compute(**{**self.values, **values})
 
     def _move(self, values: dict[str, Any]) -> None:
         for name in sorted(values, key=self.furthest.__contains__):  # what ends a slider goes first
@@ -223,32 +246,23 @@ class Explorer:
             return
         try:
             data = self.compute(**self.values)
-            self._draw(self.compute(**self.values) if self._bounded() else data)
+            self._show(self.compute(**self.values) if self._bounded() else data)
         except Exception as error:  # JupyterLab hides a callback's exception in its log: show it
             text = html.escape(f"{type(error).__name__}: {error}")
-            self._say(f'<pre role="alert">{text}</pre>')
+            self._words.value = f'<pre role="alert">{text}</pre>'
             raise
 
-    def _viewed(self) -> widgets.Widget:
-        """Return the widget that shows the picture."""
-        return widgets.HTML()
-
-    def _draw(self, data: Any) -> None:
+    def _show(self, data: Any) -> None:
         """Show the picture of these data, and its caption."""
-        self.picture = picture(self.draw(data), self.caption(data))
-        text = html.escape(self.picture.caption)
-        self._say(f'{self.picture.to_html()}<p aria-live="polite">{text}</p>')
-
-    def _say(self, text: str) -> None:
-        """Show HTML in place of what stands there."""
-        self._view.value = text
+        self.view.caption = self.caption(data)
+        self.view.data = self.draw(data)
+        live = ' aria-live="polite"' if self.controls else ""
+        text = html.escape(self.view.caption)
+        self._words.value = f'<p class="lablib-caption"{live}>{text}</p>'
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> Any:
-        data, metadata = self.still.bundle()
-        return {**self._displayed(), **data}, metadata
-
-    def _displayed(self) -> dict[str, Any]:
-        """Return what a notebook shows; where controls stand the first time is Reset's place."""
-        if not self._seen:
+        if not self._seen:  # where controls stand the first time is Reset's place
             self._start, self._seen = self.values, True
-        return self.box._repr_mimebundle_()
+        data, caption = self.frame()
+        told = {MIME: {**self.told, "data": data}, "text/plain": caption}
+        return {**self.box._repr_mimebundle_(), **told}, {"image/png": {"alt": caption}}

@@ -1,4 +1,4 @@
-"""Pictures: a matplotlib ``Figure``, a PNG or HTML, with a caption, readable by everyone.
+"""Pictures that no scene draws: a matplotlib ``Figure``, or HTML, readable by everyone.
 
 Figures are built without pyplot, so nothing is shown twice and nothing leaks.
 """
@@ -7,7 +7,6 @@ import base64
 import contextlib
 import html
 import io
-import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -74,23 +73,6 @@ def png(fig: Figure, scale: int = SCALE) -> bytes:
     buffer = io.BytesIO()
     image = Image.fromarray(np.asarray(canvas.renderer.buffer_rgba()))
     image.convert("RGB").save(buffer, format="png", compress_level=2)
-    return buffer.getvalue()
-
-
-def write_below(content: bytes | str, text: str) -> bytes | str:
-    """Return a PNG, or a piece of HTML, with a text below it in small letters."""
-    if isinstance(content, str):
-        return f"{content}<p><small>{html.escape(text)}</small></p>"
-    above = Image.open(io.BytesIO(content))
-    lines = textwrap.wrap(text, above.width // SCALE // 7)
-    note = Figure(figsize=(above.width / SCALE / DPI, 0.1 + 0.19 * len(lines)), dpi=DPI)
-    note.text(0.01, 1, "\n".join(lines), va="top", size=9, color="#333333", linespacing=1.4)
-    below = Image.open(io.BytesIO(png(note)))
-    both = Image.new("RGB", (above.width, above.height + below.height), "white")
-    both.paste(above, (0, 0))
-    both.paste(below, (0, above.height))
-    buffer = io.BytesIO()
-    both.save(buffer, format="png")
     return buffer.getvalue()
 
 
@@ -162,11 +144,6 @@ class Picture:
         # only the text of an HTML figure.
         text = f'<p class="lablib-caption">{html.escape(self.caption)}</p>'
         display({"text/html": text, "text/plain": self.caption}, raw=True)
-
-
-def picture(drawing: Figure | bytes | str, caption: str) -> Picture:
-    """Return a drawing as a ``Picture`` that a notebook displays with its caption below it."""
-    return Picture(png(drawing) if isinstance(drawing, Figure) else drawing, caption)
 
 
 def visible(token: str) -> str:

@@ -3,7 +3,7 @@
 import html
 from collections.abc import Sequence
 
-from lablib.course.plots.charts import Chart
+from lablib.course.plots.chart import Chart
 
 # A token's probability, from sure to surprised: one of ten or thirty that are alike looks so.
 LOOKS = [

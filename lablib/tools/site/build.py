@@ -70,9 +70,8 @@ def build(
             write_notebook(shown, source / path.name)
             student = student_edition(notebook, assessment=True)
             write_notebook(student, static / "notebooks" / path.name)
-            count = sum(len(film["frames"]) for film in ran.films)
             took = f"ran in {time.monotonic() - start:.0f} s" if ran.new else "as it was"
-            say(f"{path.stem}: {len(ran.films)} explorers, {count} frames, {took}")
+            say(f"{path.stem}: {len(ran.films)} explorers, {took}")
         play.write(static / "play")
         share.write(static / "share.png")
         contents.write(source, paths, folder)

@@ -2,7 +2,7 @@
 
 This runs in the kernel of a lesson that is being built into the site: :func:`begin` before its
 first cell, :func:`end` after its last. An explorer that a cell shows leaves a number in the cell's
-output, and its controls' values of that moment; the pictures are drawn at the end, since a lesson
+output, and its controls' values of that moment; its data are computed at the end, since a lesson
 may add to what an explorer shows after it was put on the page.
 
 A film has a frame for every setting of its controls together. Where these are more than ``GRID``,
@@ -20,16 +20,14 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+from lablib.course.plots.chart import Still
 from lablib.course.plots.explorer import Explorer, Player
-from lablib.course.plots.pictures import Picture
-from lablib.course.plots.scene import SceneExplorer, Still
 
 import ipywidgets as widgets
 from PIL import Image
 
 MIME = "application/vnd.lablib.film+json"
-GRID = 2600  # settings of a film that the page draws: some 200 bytes each, packed
-PICTURES = 240  # settings of a film of pictures, which are files
+GRID = 2600  # settings of a film: some 200 bytes each, packed
 STOPS = 65  # places of a slider at most
 FEW = 5  # places that a slider keeps
 
@@ -41,20 +39,20 @@ def begin() -> None:
 
     def numbered(self: Explorer, include: Any = None, exclude: Any = None) -> dict[str, Any]:
         _shown.append((self, self.values))
-        return {MIME: len(_shown) - 1, "text/plain": self.picture.caption}
+        return {MIME: len(_shown) - 1, "text/plain": self.view.caption}
 
-    Still._repr_mimebundle_ = SceneExplorer._repr_mimebundle_
-    Explorer._repr_mimebundle_ = SceneExplorer._repr_mimebundle_ = numbered
+    Still._repr_mimebundle_ = Explorer._repr_mimebundle_
+    Explorer._repr_mimebundle_ = numbered
 
 
 def end(frames: Path, films: Path) -> None:
-    """Draw what was shown: pictures into the folder ``frames``, films into the file ``films``."""
-    drawn = [film(explorer, start, frames) for explorer, start in _shown]
-    films.write_text(json.dumps(drawn, ensure_ascii=False), encoding="utf-8")
+    """Write what was shown: all settings into the folder ``frames``, films into a file."""
+    found = [film(explorer, start, frames) for explorer, start in _shown]
+    films.write_text(json.dumps(found, ensure_ascii=False), encoding="utf-8")
 
 
 def film(explorer: Explorer, start: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """Return an explorer's film; its pictures are put into a folder, by their content.
+    """Return an explorer's film; the data of all its settings are put into a file of a folder.
 
     Args:
         explorer: any.
@@ -64,15 +62,13 @@ def film(explorer: Explorer, start: dict[str, Any], folder: Path) -> dict[str, A
     Returns:
         ``controls``: of each one ``name``, ``label``, ``kind``, ``stops`` (what it reads at each
         place), ``start`` (a place), whether it was ``thinned`` and, if others end it, ``ends`` (a
-        place for each setting); ``fixed``: labels of those that can't be moved; ``frames``: (file,
-        caption, width, height) of all settings, in the order of ``itertools.product``. A scene's
-        film has a ``scene``, too, and data in place of files: the page draws them; its ``engine``
-        says what the page can compute itself. It has its start alone in ``frames``, and all its
-        settings in the file ``parts``.
+        place for each setting); ``fixed``: labels of those that can't be moved; the ``scene``, and
+        its ``data`` and ``caption`` at the start; ``engine``: what the page can compute itself;
+        ``parts``, if there is more than one setting: the file of all of them, in the order of
+        ``itertools.product``.
     """
-    drawn = isinstance(explorer, SceneExplorer)
     controls, places = [], []
-    for name, (stops, kept) in _kept(explorer, start, GRID if drawn else PICTURES).items():
+    for name, (stops, kept) in _kept(explorer, start).items():
         values, labels, kind = stops
         places.append([values[i] for i in kept])
         control = explorer.controls[name]
@@ -82,15 +78,10 @@ def film(explorer: Explorer, start: dict[str, Any], folder: Path) -> dict[str, A
         told |= {"stops": [labels[i] for i in kept], "start": at}
         controls.append(told | {"pause": getattr(getattr(control, "play", None), "interval", 0)})
     settings = [dict(zip(start, values, strict=True)) for values in product(*places)]
-    parts = getattr(explorer, "parts", None)
-    scene: dict[str, Any] = {}
-    if drawn:
-        kept = _parts(explorer, start, places) if parts else _frames(explorer, settings)
-        scene = {"scene": explorer.told, "engine": explorer.engine}
-        scene |= {"parts": _keep_data(kept, folder)} if len(settings) > 1 else {}
-        pictures = [(*explorer.frame(**start), 0, 0)]
-    else:
-        pictures = [_keep(explorer.static(**values), folder) for values in settings]
+    split = _parts(explorer, start, places) if explorer.parts else _frames(explorer, settings)
+    parts = {"parts": _keep_data(split, folder)} if len(settings) > 1 else {}
+    data, caption = explorer.frame(**start)
+    scene = {"scene": explorer.told, "data": data, "caption": caption, "engine": explorer.engine}
     ends = [explorer.ends(**values) for values in settings]  # known once all was drawn
     for control, values in zip(controls, places, strict=True):
         name = control["name"]
@@ -99,15 +90,13 @@ def film(explorer: Explorer, start: dict[str, Any], folder: Path) -> dict[str, A
             control["ends"] = [min(last, len(values) - 1) for last in lasts]
     moving = [control for control in controls if len(control["stops"]) > 1]
     fixed = [control["label"] for control in controls if control["kind"] == "fixed"]
-    return {"controls": moving, "fixed": fixed, "frames": pictures, **scene}
+    return {"controls": moving, "fixed": fixed, **scene, **parts}
 
 
 Stops = tuple[list[Any], list[str], str]  # a control's values, what it reads at each, its kind
 
 
-def _kept(
-    explorer: Explorer, start: dict[str, Any], most: int
-) -> dict[str, tuple[Stops, list[int]]]:
+def _kept(explorer: Explorer, start: dict[str, Any]) -> dict[str, tuple[Stops, list[int]]]:
     """Return each control's stops, and the numbers of those that are kept: so that all fit."""
     stops = {
         name: _stops(control, explorer.furthest.get(name))
@@ -123,7 +112,7 @@ def _kept(
             for name, (values, _, _) in stops.items()
         }
         long = [name for name in kept if stops[name][2] == "slider" and len(kept[name]) > FEW]
-        if math.prod(map(len, kept.values())) <= most or not long:
+        if math.prod(map(len, kept.values())) <= GRID or not long:
             return {name: (stops[name], kept[name]) for name in stops}
         smooth = [n for n in long if isinstance(explorer.controls[n], widgets.FloatSlider)]
         steps[max(smooth or long, key=lambda name: len(kept[name]))] *= 2
@@ -134,9 +123,7 @@ def _every(step: int, count: int, at: int) -> list[int]:
     return [i for i in range(count) if (i - at) % step == 0 or i in (0, count - 1)]
 
 
-def _parts(
-    explorer: SceneExplorer, start: dict[str, Any], places: list[list[Any]]
-) -> dict[str, Any]:
+def _parts(explorer: Explorer, start: dict[str, Any], places: list[list[Any]]) -> dict[str, Any]:
     """Return an explorer's parts for all settings, and all captions.
 
     A part is ``{of, data}``: the controls that it depends on, by their numbers among those that
@@ -155,7 +142,7 @@ def _parts(
     return {"parts": parts, "captions": [explorer.frame(**values)[1] for values in every]}
 
 
-def _frames(explorer: SceneExplorer, settings: list[dict[str, Any]]) -> dict[str, Any]:
+def _frames(explorer: Explorer, settings: list[dict[str, Any]]) -> dict[str, Any]:
     """Return the data of all settings, and their captions."""
     data, captions = zip(*(explorer.frame(**values) for values in settings), strict=True)
     return {"frames": data, "captions": captions}
@@ -190,13 +177,6 @@ def _index(values: list[Any], value: Any) -> int:
     if isinstance(value, float):
         return min(range(len(values)), key=lambda i: abs(values[i] - value))
     return values.index(value)
-
-
-def _keep(picture: Picture, folder: Path) -> tuple[str, str, int, int]:
-    if isinstance(picture.content, str):  # HTML stands in the film itself
-        return picture.content, picture.caption, 0, 0
-    name, *_ = keep(picture.content, folder)
-    return name, picture.caption, *picture.size
 
 
 def keep(png: bytes, folder: Path) -> tuple[str, int, int]:

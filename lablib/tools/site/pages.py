@@ -69,40 +69,32 @@ def folded(text: str) -> str:
 
 
 def film_html(film: dict[str, Any], asks: bool = False) -> str:
-    """Return a film as HTML: its first picture and its caption, and what moves them.
+    """Return a film as HTML: its caption, and what draws and moves it.
 
-    Without JavaScript it is this picture. If it ``asks``, a veil lies on it: it answers a question.
+    If it ``asks``, a veil lies on it: it answers a question.
     """
-    first, parts, drawn = 0, film.get("parts"), film.get("scene")
-    for control in () if drawn else film["controls"]:
-        first = first * len(control["stops"]) + control["start"]
-    content, caption, width, height = film["frames"][first]
     words = [_THINNED] * any(control["thinned"] for control in film["controls"])
     words += [f"“{label}” can be set in Jupyter." for label in film["fixed"]]
-    picture = "" if drawn else picture_html(content, caption, width, height)
     note = f'<p class="lablib-note">{html.escape(" ".join(words))}</p>' if words else ""
-    told = {"controls": film["controls"], "scene": drawn}
+    told = {name: film[name] for name in ("controls", "scene", "data", "caption")}
     told |= {"engine": film["engine"]} if film.get("engine") else {}
-    told |= {"parts": f"{FRAMES}/{parts}"} if parts else {}
-    told |= {"frames": [frame[:2] for frame in film["frames"]]}
+    told |= {"parts": f"{FRAMES}/{film['parts']}"} if "parts" in film else {}
     script = json.dumps(told, ensure_ascii=False, separators=(",", ":")).replace("</", "<\\/")
-    scene = f' data-scene="{drawn["name"]}"' if drawn else ""  # what the page has to load
     return (
-        f'<figure class="lablib-film{_ASKS * asks}"{scene}>'
-        f'<div class="lablib-stage">{picture}</div>'
-        f'<figcaption aria-live="polite">{html.escape(caption)}</figcaption>{note}'
+        # the page has to load its scene
+        f'<figure class="lablib-film{_ASKS * asks}" data-scene="{film["scene"]["name"]}">'
+        '<div class="lablib-stage"></div>'
+        f'<figcaption aria-live="polite">{html.escape(film["caption"])}</figcaption>{note}'
         f'<script type="application/json">{script}</script></figure>'
     )
 
 
-def picture_html(content: str, caption: str, width: int, height: int) -> str:
-    """Return a picture as HTML: a file, or HTML of its own where there is no width."""
-    text = html.escape(caption)
-    if not width:
-        return f'<div class="lablib-picture" role="img" aria-label="{text}">{content}</div>'
+def picture_html(file: str, caption: str, width: int, height: int) -> str:
+    """Return a picture as HTML."""
     return (
         '<div class="lablib-slides">'
-        f'<img class="lablib-picture" loading="lazy" src="{FRAMES}/{content}" alt="{text}" '
+        f'<img class="lablib-picture" loading="lazy" src="{FRAMES}/{file}" '
+        f'alt="{html.escape(caption)}" '
         f'width="{width}" height="{height}" style="min-width:{LEAST * width:.0f}px"></div>'
     )
 
@@ -147,8 +139,8 @@ def _outputs(cell: Cell, run: Run, frames: Path, asks: bool) -> Iterator[dict[st
             yield _html(film_html(run.films[data[MIME]], asks))
         elif scene.MIME in data:
             told, caption = json.loads(data[scene.MIME]), "".join(data["text/plain"])
-            still = {"controls": [], "fixed": [], "scene": told}
-            yield _html(film_html({**still, "frames": [(told["data"], caption, 0, 0)]}, asks))
+            still = {"controls": [], "fixed": [], "scene": told, "data": told.pop("data")}
+            yield _html(film_html({**still, "caption": caption}, asks))
         elif "image/png" in data:
             told = output["metadata"].get("image/png", {})
             name, *pixels = keep(base64.b64decode(data["image/png"]), frames)

@@ -55,7 +55,7 @@ def run(notebook: Notebook, path: Path, kept: Path) -> Run:
     Args:
         notebook: the lesson.
         path: where it is; it runs in this folder.
-        kept: a folder for films; the pictures are in its folder ``frames``.
+        kept: a folder for films; the data of their settings are in its folder ``frames``.
 
     Raises:
         ValueError: a cell of the lesson failed; the line says which and how.
@@ -122,8 +122,6 @@ def _key(notebook: Notebook, files: list[str]) -> str:
 
 
 def _whole(films: list[dict[str, Any]], kept: Path) -> bool:
-    """Return whether all pictures of the films are still there."""
-    frames = (frame for film in films for frame in film["frames"])
-    files = [name for name, _, width, _ in frames if width]
-    files += [film["parts"] for film in films if "parts" in film]
+    """Return whether the files of all films are still there."""
+    files = (film["parts"] for film in films if "parts" in film)
     return all((kept / "frames" / name).exists() for name in files)

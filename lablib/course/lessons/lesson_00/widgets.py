@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any, ClassVar
 
-from lablib.course.plots.charts import TINTS, WARM, Chart, axis, bars, panel
-from lablib.course.plots.explorer import slider
+from lablib.course.plots.chart import Chart, ChartExplorer
+from lablib.course.plots.charts import TINTS, WARM, axis, bars, panel
+from lablib.course.plots.explorer import Explorer, slider
 from lablib.course.plots.marks import DARK, LIGHT, REST, bars_across, number, ranked
 from lablib.course.plots.pictures import visible
-from lablib.course.plots.scene import ChartExplorer, SceneExplorer
 from lablib.course.plots.strips import LOOKS, sureness
 from lablib.course.tasks import Problem, grammar, stories
 from lablib.inference import sample_n
@@ -63,7 +63,7 @@ class Told:
     verdict: str | None
 
 
-class StoryTeller(SceneExplorer):
+class StoryTeller(Explorer):
     """One story at each temperature, beside the chances of what may be its first word.
 
     Args:
@@ -282,7 +282,7 @@ class VoteShares(ChartExplorer):
 GUESSED, MISSED = "the draft guessed it", "the target wrote something else"
 
 
-class GuessStrip(SceneExplorer):
+class GuessStrip(Explorer):
     """Where along a text a small model's best guess is what the large model wrote.
 
     Args:

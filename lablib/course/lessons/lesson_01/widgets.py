@@ -3,11 +3,11 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-from lablib.course.plots.charts import WARM, Chart, axis, panel
-from lablib.course.plots.explorer import choice, slider
+from lablib.course.plots.chart import Chart
+from lablib.course.plots.charts import WARM, axis, panel
+from lablib.course.plots.explorer import Explorer, choice, slider
 from lablib.course.plots.marks import DARK, LIGHT, REST, bars_across, number, ranked
 from lablib.course.plots.pictures import visible
-from lablib.course.plots.scene import SceneExplorer
 from lablib.course.plots.strips import LOOKS, sureness
 
 import mlx.core as mx
@@ -17,7 +17,7 @@ from scipy.special import softmax
 Measured = tuple[float, float, float]  # middle, low, high
 
 
-class Draw(SceneExplorer):
+class Draw(Explorer):
     """One draw: the line from 0 to 1, cut into one piece for each token, and where u falls.
 
     Args:
@@ -68,7 +68,7 @@ class Draw(SceneExplorer):
         )
 
 
-class NextToken(SceneExplorer):
+class NextToken(Explorer):
     """A model's expectation at each place of a text, beside the token that came.
 
     Args:

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from lablib.course.plots.charts import COLOURS, TINTS, WARM, Chart, axis, curves, lines, panel
+from lablib.course.plots.chart import Chart, ChartExplorer
+from lablib.course.plots.charts import COLOURS, TINTS, WARM, axis, curves, lines, panel
 from lablib.course.plots.explorer import choice, slider
-from lablib.course.plots.scene import ChartExplorer
 
 import mlx.nn as nn
 import numpy as np

@@ -5,10 +5,10 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
-from lablib.course.plots.charts import TINTS, WARM, Chart, axis, bars, curves, panel, token_strip
-from lablib.course.plots.explorer import choice, slider
+from lablib.course.plots.chart import Chart, ChartExplorer
+from lablib.course.plots.charts import TINTS, WARM, axis, bars, curves, panel, token_strip
+from lablib.course.plots.explorer import Explorer, choice, slider
 from lablib.course.plots.pictures import COLOURS
-from lablib.course.plots.scene import ChartExplorer, SceneExplorer
 from lablib.course.theory.estimators import wilson_interval
 from lablib.inference import SamplerOptions
 from lablib.inference.sampling import transforms
@@ -19,7 +19,7 @@ import numpy as np
 STAYS, COLUMN = "#0072B2", "#EEEEEE"
 
 
-class BeforeAfter(SceneExplorer):
+class BeforeAfter(Explorer):
     """The distribution over a few words, and how the cuts go through it.
 
     Args:

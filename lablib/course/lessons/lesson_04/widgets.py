@@ -3,16 +3,16 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from lablib.course.plots.charts import TINTS, WARM, Chart, axis, lines, panel
-from lablib.course.plots.explorer import Player, choice
-from lablib.course.plots.scene import SceneExplorer
+from lablib.course.plots.chart import Chart
+from lablib.course.plots.charts import TINTS, WARM, axis, lines, panel
+from lablib.course.plots.explorer import Explorer, Player, choice
 from lablib.course.theory.slots import CONTINUOUS, WHOLE, schedule
 
 EMPTY = "#D55E00"
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"  # one stands in one step, a number of two digits would not
 
 
-class SlotTimeline(SceneExplorer):
+class SlotTimeline(Explorer):
     """A picture of slots over time: several queues, two ways of filling a free slot.
 
     Args:

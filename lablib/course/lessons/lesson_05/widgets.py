@@ -4,9 +4,9 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from lablib.course.plots.charts import COLOURS, Chart, axis, curves, lines, panel
+from lablib.course.plots.chart import Chart, ChartExplorer
+from lablib.course.plots.charts import COLOURS, axis, curves, lines, panel
 from lablib.course.plots.explorer import choice, slider
-from lablib.course.plots.scene import ChartExplorer
 from lablib.course.theory.estimators import wilson_interval
 from lablib.validation import BadValue, integer
 

@@ -5,10 +5,10 @@ from collections.abc import Mapping, Sequence
 from itertools import product
 from typing import Any, ClassVar
 
-from lablib.course.plots.charts import Chart, axis, panel
-from lablib.course.plots.explorer import Player, choice, slider
+from lablib.course.plots.chart import Chart, ChartExplorer
+from lablib.course.plots.charts import axis, panel
+from lablib.course.plots.explorer import Explorer, Player, choice, slider
 from lablib.course.plots.pictures import COLOURS
-from lablib.course.plots.scene import ChartExplorer, SceneExplorer
 from lablib.course.replay.curves import Sampled
 from lablib.course.theory.estimators import wilson_interval
 from lablib.inference.voting.leads import cannot_lose, overtake_risk
@@ -23,7 +23,7 @@ _ERRS = (
 )
 
 
-class VoteBars(SceneExplorer):
+class VoteBars(Explorer):
     """A vote that fills up as samples arrive.
 
     Args:

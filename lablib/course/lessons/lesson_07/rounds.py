@@ -4,10 +4,10 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from lablib.course.plots.charts import TINTS, WARM, Chart, axis, panel, upright
+from lablib.course.plots.chart import Chart, ChartExplorer
+from lablib.course.plots.charts import TINTS, WARM, axis, panel, upright
 from lablib.course.plots.explorer import Player, choice
 from lablib.course.plots.pictures import COLOURS, visible
-from lablib.course.plots.scene import ChartExplorer
 from lablib.inference.decoding.rows import Verdict
 from lablib.inference.speculation.speculative_iterator import SpeculativeTokenIterator
 from lablib.validation import BadValue

@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from lablib.course.plots.charts import Chart, axis, curves, panel
+from lablib.course.plots.chart import Chart, ChartExplorer
+from lablib.course.plots.charts import axis, curves, panel
 from lablib.course.plots.explorer import choice, slider
 from lablib.course.plots.pictures import COLOURS
-from lablib.course.plots.scene import ChartExplorer
 from lablib.course.replay.rounds import LONGEST
 from lablib.inference.speculation.costs import Costs, best_draft_tokens, expected_tokens, speedup
 

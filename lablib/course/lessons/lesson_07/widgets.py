@@ -5,9 +5,8 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Any, ClassVar
 
-from lablib.course.plots.explorer import choice, slider
+from lablib.course.plots.explorer import Explorer, choice, slider
 from lablib.course.plots.pictures import visible
-from lablib.course.plots.scene import SceneExplorer
 from lablib.course.replay.rounds import LONGEST, guesses_of_flags, replay
 from lablib.course.theory.estimators import bootstrap_interval, wilson_interval
 from lablib.inference.speculation.costs import Costs, expected_tokens
@@ -168,7 +167,7 @@ def count_rounds(texts: Sequence[GreedyText], draft_tokens: int) -> RoundCounts:
     return RoundCounts(accepted, reached, pairs, np.array(rounds), np.array(tokens))
 
 
-class Acceptance(SceneExplorer):
+class Acceptance(Explorer):
     """The acceptance carpet: a row for each text, a cell for each token, a bracket for each round.
 
     Above it the share kept at each place of the texts; beside it tokens a round of each text; below

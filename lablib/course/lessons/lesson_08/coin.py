@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from lablib.course.lessons.lesson_08.widgets import between, by_draft, every_rule, positive
-from lablib.course.plots.charts import Chart, axis, panel
+from lablib.course.plots.chart import Chart, ChartExplorer
+from lablib.course.plots.charts import axis, panel
 from lablib.course.plots.explorer import Player, choice, slider
 from lablib.course.plots.marks import REST
 from lablib.course.plots.pictures import COLOURS
-from lablib.course.plots.scene import ChartExplorer
 from lablib.course.theory.closed_forms import acceptance_match, acceptance_rejection
 
 import numpy as np

@@ -9,9 +9,8 @@ from functools import cache, lru_cache
 from itertools import product
 from typing import Any, ClassVar
 
-from lablib.course.plots.explorer import choice, slider
+from lablib.course.plots.explorer import Explorer, choice, slider
 from lablib.course.plots.pictures import visible
-from lablib.course.plots.scene import SceneExplorer
 from lablib.course.replay.recording import (
     DRAFT,
     DRAFTERS,
@@ -35,7 +34,7 @@ PLAYED = ("match", "rejection")  # rules that judge each draft by a coin of its 
 WORDS = 4  # of a token have a row of their own
 
 
-class Dashboard(SceneExplorer):
+class Dashboard(Explorer):
     """Acceptance along the target's own texts, for every rule and drafter at every temperature.
 
     Args:

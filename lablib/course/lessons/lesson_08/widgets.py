@@ -14,11 +14,11 @@ from lablib.course.lessons.lesson_08.enumeration import by_draft as by_draft
 from lablib.course.lessons.lesson_08.enumeration import extended as extended
 from lablib.course.lessons.lesson_08.enumeration import one_token as one_token
 from lablib.course.lessons.lesson_08.extras import TYPICAL, typical
-from lablib.course.plots.charts import Chart, axis, bar_keys, curves, panel, upright
+from lablib.course.plots.chart import Chart, ChartExplorer
+from lablib.course.plots.charts import axis, bar_keys, curves, panel, upright
 from lablib.course.plots.explorer import choice, slider
 from lablib.course.plots.marks import REST
 from lablib.course.plots.pictures import COLOURS
-from lablib.course.plots.scene import ChartExplorer
 from lablib.course.theory.closed_forms import acceptance_rejection
 from lablib.inference.speculation import rules
 from lablib.validation import BadValue, integer

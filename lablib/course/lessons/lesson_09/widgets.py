@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from lablib.course.plots.charts import STROKES, WARM, Chart, axis, curves, panel
+from lablib.course.plots.chart import Chart, ChartExplorer
+from lablib.course.plots.charts import STROKES, WARM, axis, curves, panel
 from lablib.course.plots.explorer import choice, slider
 from lablib.course.plots.pictures import COLOURS
-from lablib.course.plots.scene import ChartExplorer
 from lablib.course.replay.rounds import LONGEST, Guesses, Length, replay, tokens_per_call
 from lablib.inference.speculation.costs import Costs, expected_tokens
 from lablib.inference.speculation.draft_length import AdaptiveLength, FixedLength

@@ -9,11 +9,11 @@ from typing import Any
 
 from lablib.cache import kv
 from lablib.cache.rewind import Rewinder
-from lablib.course.plots.charts import WARM, Chart, axis, curves, panel
+from lablib.course.plots.chart import Chart, ChartExplorer
+from lablib.course.plots.charts import WARM, axis, curves, panel
 from lablib.course.plots.explorer import choice, slider
 from lablib.course.plots.marks import REST
 from lablib.course.plots.pictures import COLOURS
-from lablib.course.plots.scene import ChartExplorer
 from lablib.inference.speculation.costs import expected_tokens
 from lablib.validation import integer, number
 

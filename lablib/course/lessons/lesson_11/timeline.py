@@ -8,10 +8,10 @@ from typing import Any
 
 from lablib.cache.trie import TokenTrie
 from lablib.course.lessons.lesson_11.widgets import Words
-from lablib.course.plots.charts import COLOURS, TINTS, WARM, Chart, axis, curves, panel
+from lablib.course.plots.chart import Chart, ChartExplorer
+from lablib.course.plots.charts import COLOURS, TINTS, WARM, axis, curves, panel
 from lablib.course.plots.explorer import slider
 from lablib.course.plots.marks import REST
-from lablib.course.plots.scene import ChartExplorer
 from lablib.inference.async_lm.plan import choose_forward, plan_runs
 from lablib.validation import BadValue
 

@@ -7,8 +7,7 @@ from typing import Any
 
 from lablib.cache.slab import Slab
 from lablib.cache.trie import Event, TokenTrie
-from lablib.course.plots.explorer import Player, slider
-from lablib.course.plots.scene import SceneExplorer
+from lablib.course.plots.explorer import Explorer, Player, slider
 from lablib.validation import BadValue, integer
 
 import numpy as np
@@ -186,7 +185,7 @@ def _tail(text: str) -> str:
     return text if len(text) <= LONGEST_EDGE else f"…{text[-LONGEST_EDGE:]}"
 
 
-class TreeFilm(SceneExplorer):
+class TreeFilm(Explorer):
     """A tree that queries grow one after the other, under a budget.
 
     Args:

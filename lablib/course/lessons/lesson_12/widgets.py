@@ -5,11 +5,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from lablib.course.plots.charts import Chart, axis, curves, panel
-from lablib.course.plots.explorer import slider
+from lablib.course.plots.chart import Chart, ChartExplorer
+from lablib.course.plots.charts import axis, curves, panel
+from lablib.course.plots.explorer import Explorer, slider
 from lablib.course.plots.marks import DARK, LIGHT, REST, bars_across, number, ranked
 from lablib.course.plots.pictures import COLOURS, visible
-from lablib.course.plots.scene import ChartExplorer, SceneExplorer
 from lablib.course.theory.estimators import wilson_interval
 from lablib.inference.speculation.costs import Costs, best_draft_tokens, speedup
 
@@ -26,7 +26,7 @@ def log_probabilities(model: Any, ids: Sequence[int], cache: Any = None) -> np.n
     return np.array(logits - mx.logsumexp(logits, axis=-1, keepdims=True))
 
 
-class NextTokens(SceneExplorer):
+class NextTokens(Explorer):
     """The ten likeliest next tokens of a text that the student types.
 
     Args:

@@ -8,10 +8,10 @@ from typing import Any
 from lablib.cache import tree
 from lablib.course.lessons.lesson_13.rounds import RULES, Prices, Round
 from lablib.course.lessons.lesson_13.sizes import ChainRounds, Said, TreeRounds, read
-from lablib.course.plots.charts import WARM, Chart, axis, curves, panel
-from lablib.course.plots.explorer import choice, slider
+from lablib.course.plots.chart import Chart, ChartExplorer
+from lablib.course.plots.charts import WARM, axis, curves, panel
+from lablib.course.plots.explorer import Explorer, choice, slider
 from lablib.course.plots.pictures import COLOURS, visible
-from lablib.course.plots.scene import ChartExplorer, SceneExplorer
 from lablib.validation import BadValue
 
 import numpy as np
@@ -88,7 +88,7 @@ def mask_figure(parents: Sequence[int], names: Sequence[str], before: int = 2) -
     return Chart(views, [left, right], keys)
 
 
-class Trees(SceneExplorer):
+class Trees(Explorer):
     """A tree of drafts after a real text: what may stay, what it yields and what it costs.
 
     Both models are at work when a control moves, if they were not asked before; chains, and trees

@@ -2,10 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 
-from lablib.course.plots.charts import Chart, axis, curves, lines, panel
+from lablib.course.plots.chart import Chart, ChartExplorer
+from lablib.course.plots.charts import axis, curves, lines, panel
 from lablib.course.plots.explorer import choice, slider
 from lablib.course.plots.pictures import COLOURS
-from lablib.course.plots.scene import ChartExplorer
 from lablib.course.theory.scaling import Scaling, simulate
 
 import numpy as np

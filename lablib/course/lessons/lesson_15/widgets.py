@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from lablib.course.plots.charts import WARM, Chart, axis, curves, panel
+from lablib.course.plots.chart import Chart, ChartExplorer
+from lablib.course.plots.charts import WARM, axis, curves, panel
 from lablib.course.plots.explorer import choice, slider
-from lablib.course.plots.scene import ChartExplorer
 from lablib.validation import BadValue
 
 import numpy as np

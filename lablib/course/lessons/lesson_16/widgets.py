@@ -4,10 +4,10 @@ from functools import lru_cache
 from typing import Any
 
 from lablib.course.lessons.lesson_16.sums import World
-from lablib.course.plots.charts import WARM, Chart, axis, curves, panel
+from lablib.course.plots.chart import Chart, ChartExplorer
+from lablib.course.plots.charts import WARM, axis, curves, panel
 from lablib.course.plots.explorer import slider
 from lablib.course.plots.pictures import COLOURS
-from lablib.course.plots.scene import ChartExplorer
 from lablib.course.theory.estimators import bootstrap_interval
 
 import numpy as np

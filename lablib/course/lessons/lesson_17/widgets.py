@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from lablib.course.lessons.lesson_17.language import WEATHER, Chain, Wanted
-from lablib.course.plots.charts import Chart, axis, bar_keys, panel, upright
+from lablib.course.plots.chart import Chart, ChartExplorer
+from lablib.course.plots.charts import axis, bar_keys, panel, upright
 from lablib.course.plots.explorer import Player, choice, slider, toggle
 from lablib.course.plots.pictures import COLOURS
-from lablib.course.plots.scene import ChartExplorer
 from lablib.inference.steering import smc
 from lablib.inference.steering.resampling import effective
 from lablib.validation import integer

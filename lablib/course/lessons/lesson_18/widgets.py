@@ -16,9 +16,8 @@ from lablib.course.lessons.lesson_18.chains import (
     values_of,
 )
 from lablib.course.plots.charts import axis, panel
-from lablib.course.plots.explorer import choice, slider
+from lablib.course.plots.explorer import Explorer, choice, slider
 from lablib.course.plots.pictures import COLOURS
-from lablib.course.plots.scene import SceneExplorer
 from lablib.course.tasks import sums
 from lablib.course.tasks.problem import Problem
 from lablib.course.theory.estimators import bootstrap_interval, wilson_interval
@@ -38,7 +37,7 @@ AUTHORS = {
 }
 
 
-class Along(SceneExplorer):
+class Along(Explorer):
     """A chain's confidence, token by token, from the surest chain to the least sure.
 
     Args:
@@ -104,7 +103,7 @@ class Along(SceneExplorer):
         )
 
 
-class Surest(SceneExplorer):
+class Surest(Explorer):
     """Show whether the surest chains are right, for authors who err in different ways.
 
     Args:

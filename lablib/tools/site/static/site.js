@@ -1,8 +1,7 @@
-// Films: controls that choose one of the pictures that were drawn for them. What a film is stands in
-// lablib/tools/site/film.py. Without this script it is its first picture. A film with a scene has data
-// in place of pictures: scenes draw them, as in Jupyter; all its settings stand, packed, in a file of
-// their own, a script that calls lablibFilm, as a page from a folder can load nothing else. Or the page's engine
-// (_static/play/live.js) computes the data: of what the film was given at any setting, or of a reader's text.
+// Films: controls, and a scene that draws the data of where they stand, as in Jupyter. What a film is stands in
+// lablib/tools/site/film.py. The data of all its settings stand, packed, in a file of their own, a script that
+// calls lablibFilm, as a page from a folder can load nothing else. Or the page's engine (_static/play/live.js)
+// computes the data: of what the film was given at any setting, or of a reader's text.
 const lablibFilms = {};
 function lablibFilm(name, packed) {
   const bytes = Uint8Array.from(atob(packed), letter => letter.charCodeAt());
@@ -17,7 +16,7 @@ function lablibFilm(name, packed) {
     return element;
   };
 
-  // Return where the picture is, for the place of each control.
+  // Return the number of a setting, for the place of each control.
   const index = ({controls}, places) => controls.reduce((at, {stops}, i) => at * stops.length + places[i], 0);
 
   // Return the parts that a control is made of, and a function that shows where it stands.
@@ -92,16 +91,16 @@ function lablibFilm(name, packed) {
     const film = JSON.parse(figure.querySelector('script').textContent);
     const stage = figure.querySelector('.lablib-stage'), said = figure.querySelector('figcaption');
     const start = film.controls.map(control => control.start);
-    const {engine} = film, {name, constants, called} = film.scene || {};
+    const {engine} = film, {name, constants, called} = film.scene;
     let places = [...start], own = null, question = 0;  // own: what the model made of the reader's text
     let worn, drawn;
-    const paint = (content, caption, dress = constants) => {
+    const paint = (data, caption, dress = constants) => {
       if (dress !== worn) {
         stage.replaceChildren();
         drawn = painter(stage, scenes[name], dress, called);
       }
       worn = dress;
-      drawn(content, caption);
+      drawn(data, caption);
     };
     const values = () => Object.fromEntries(film.controls.map(({name, kind, stops}, i) =>
       [name, kind === 'list' ? stops[places[i]] : kind === 'box' ? Boolean(places[i]) : Number(stops[places[i]])]));
@@ -111,38 +110,19 @@ function lablibFilm(name, packed) {
       const found = given && await live().catch(() => null);
       if (found) return [...found.pictures[engine.name].frame(given, values()), given.constants];
       if (film.parts && moved !== undefined) return composed(await loaded(film.parts), film, places);
-      return film.frames[film.parts ? 0 : index(film, places)];
-    };
-    const file = content => stage.querySelector('img').getAttribute('src').replace(/[^/]*$/, content);
-    const ahead = moved => {  // the pictures beside this one, before they are asked for
-      for (const step of [1, -1]) {
-        const there = places.with(moved, places[moved] + step);
-        if (film.controls[moved].stops[there[moved]] === undefined) continue;
-        new Image().src = file(film.frames[index(film, there)][0]);
-      }
+      return [film.data, film.caption];
     };
     let asked = 0;
     const draw = async moved => {
-      const turn = ++asked, image = stage.querySelector('img');
+      const turn = ++asked, row = index(film, places);
       figure.setAttribute('aria-busy', 'true');
-      const row = index(film, places);
       film.controls.forEach(({name, stops, ends}, i) => {
         const last = (own ? own.ends?.[name] : ends?.[row]) ?? stops.length - 1;
         shows[i](Math.min(places[i], last), last);  // it is back where it was where there is more to show
       });
-      const [content, caption, dress] = await frame(moved);
-      if (image) await Object.assign(new Image(), {src: file(content)}).decode().catch(() => {});
+      const [data, caption, dress] = await frame(moved);
       if (turn !== asked) return;  // another one was asked for, and picture and words change together
-      if (film.scene) {
-        paint(content, caption, dress);
-      } else if (image) {
-        image.src = file(content);
-        image.alt = caption;
-        ahead(moved ?? 0);
-      } else {
-        stage.firstElementChild.innerHTML = content;
-        stage.firstElementChild.setAttribute('aria-label', caption);
-      }
+      paint(data, caption, dress);
       said.textContent = caption;
       if (said.offsetHeight) said.style.minHeight = `${said.offsetHeight}px`;  // what stands below does not come up again
       figure.setAttribute('aria-busy', 'false');
@@ -186,7 +166,7 @@ function lablibFilm(name, packed) {
     if (engine) figure.prepend(asking(engine, number, asked_now));
     if (film.parts && !engine?.given) controls.addEventListener('pointerenter', () => loaded(film.parts), {once: true});
     if (film.controls.length) figure.prepend(controls);
-    if (film.scene) draw();
+    draw();
   };
 
   const KNOWS = 'The model knows stories, sums and edits. The first question loads it, some 7 MB; it runs in this page.';
