@@ -39,7 +39,7 @@ def test_cache_cost_draws_what_is_read_again() -> None:
     assert each["with a cache"] == [4, *[1] * 7]
     assert so_far["with a cache"] == list(range(4, 12))
     (again,) = (mark["area"] for mark in widget.chart(data).marks[0] if "area" in mark)
-    (straight,) = (mark["line"] for mark in widget.chart(data).marks[1] if mark["key"] == "first")
+    (straight,) = (mark["line"] for mark in widget.chart(data).marks[1] if "label" not in mark)
     assert straight == [[1, 4], [8, 8 * 4]]
     lost = sum(y for _, y in again[:8]) - sum(y for _, y in again[8:])
     assert lost == data["without a cache"][-1] - data["with a cache"][-1]
@@ -68,17 +68,16 @@ def test_cache_memory_is_drawn_as_a_block_for_a_token_and_a_share_for_all() -> N
         settings = {**widget.values, **values}
         data = widget.compute(**settings)
         left, right = read(widget.draw(data))
-        blocks = {mark["key"]: mark["bar"] for mark in left if "bar" in mark}
-        corners.append([block[0] for block in blocks.values()])
-        bars = {mark["key"]: mark["bar"] for mark in right if "bar" in mark}
+        blocks, bars = ([mark["bar"] for mark in marks if "bar" in mark] for marks in (left, right))
+        corners.append([block[0] for block in blocks])
         for row, (name, shape) in enumerate(SHAPES.items()):
             now = data["models"][name]
-            kept, full = blocks[f"k{row}"], blocks[f"o{row}"]
+            full, kept = blocks[2 * row : 2 * row + 2]  # the outline, and what lies in it
             tokens = 1000 * settings["thousands"] * settings["texts"]
             for (x0, x1, y0, y1), mib in zip((kept, full), now["mib"], strict=True):
                 assert y1 - y0 == shape.layers
                 assert (x1 - x0) * (y1 - y0) * tokens / 2**10 == pytest.approx(mib)
-            cache, rest = bars[f"c{row}"], bars[f"w{row}"]
+            cache, rest = bars[2 * row : 2 * row + 2]
             assert (cache[0], cache[1], rest[1]) == (0, rest[0], 1)
             assert cache[1] / (1 - cache[1]) == pytest.approx(now["mib"][0] / now["weights"])
     assert corners[0] == corners[1] == corners[2]  # blocks stay in their places

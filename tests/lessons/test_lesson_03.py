@@ -34,7 +34,7 @@ def test_before_after_follows_its_sliders() -> None:
     cuts = [mark for mark in marks_of(widget) if "rule" in mark]
     assert [(cut["rule"], cut["text"][:10]) for cut in cuts] == [({"y": 0.9}, "top-p 0.90")]
     data = widget.compute(temperature=2.0, top_k=2, top_p=1.0, min_p=0.0)
-    assert data["before"] == pytest.approx(softmax(np.array(LOGITS)), abs=1e-6)
+    assert data["warm"] == pytest.approx(softmax(np.array(LOGITS) / 2), abs=1e-6)
     assert data["after"] == pytest.approx([*softmax(np.array([1.0, 0.5])), 0, 0], abs=1e-6)
     assert "1 of 4 words stay" in widget.set(temperature=0.0)
     widget.set(temperature=1.0, top_k=3, top_p=1.0, min_p=0.5)
@@ -139,8 +139,8 @@ def test_heat_has_two_panels_and_shows_every_interval_where_it_is_asked_for() ->
         assert "60% of their words" in panel["top-p"]["notes"][1]
         assert np.argmin(panel["none"]["sizes"]) == 1  # its dot stands beside the other one's
     for place, marks in ((1, right), (0, unlike)):
-        bars = [mark["line"] for mark in marks if mark["key"].startswith("i")]
-        dots = [mark for mark in marks if mark["key"].startswith("d")]
+        _, *bars = (mark["line"] for mark in marks if "line" in mark and "label" not in mark)
+        dots = [mark for mark in marks if "dot" in mark]
         for cut, bar, dot in zip(("none", "top-p"), bars, dots, strict=True):
             height, low, high = outcomes[cut, 1.0].spans[place]
             assert [*(y for _, y in bar), dot["dot"][1]] == pytest.approx([low, high, height])

@@ -97,12 +97,12 @@ class StoryTeller(Explorer):
         self.words = [_word(tokenizer.decode([int(i)])) for i in self.order[: self.SHOWN]]
         opening = [tokenizer.decode([i]) for i in prompt][1:]
         self._given = len(opening)
-        texts = [opening + one.tokens for told in self.stories.values() for one in told]
+        every = [one for told in self.stories.values() for one in told]
+        texts = [opening + one.tokens for one in every]
+        verdicts = sorted({*map(_verdict, every)})
         panel = ranked(self.SHOWN + 2, "what could stand in the frame", end=1.55, high=170)
-        verdicts = sorted({_verdict(one) for told in self.stories.values() for one in told})
         about = {"looks": LOOKS, "about": "the model gave it", "beside": 0.56, "verdicts": verdicts}
-        own, now = (WARM, "the model gave it", True), (LIGHT, "→ this temperature", False)
-        keys = [own, now, (DARK, "came", False)]
+        keys = [(WARM, "the model gave it", True), (LIGHT, "→ this temperature"), (DARK, "came")]
         self.constants = {"texts": texts, "panels": [panel], "keys": keys, **about}
         again = {"story": slider(1, 1, tries, label="another story")} if tries > 1 else {}
         super().__init__(temperature=slider(0.5, 0.0, 2.0, 0.25), **again)
@@ -127,13 +127,12 @@ class StoryTeller(Explorer):
     def draw(self, data: dict[str, Any]) -> dict[str, Any]:
         """Draw the story, its first word framed, and the chances of what may stand there."""
         told: Told = data["told"]
-        given, notes = [None] * self._given, ["This was given."] * self._given
-        chances = [*given, *told.probabilities.tolist()]
+        notes = ["This was given."] * self._given
         for token, chance in zip(told.tokens, told.probabilities, strict=True):
             notes.append(f"“{token.strip()}”: the model gave it {number(chance)}.")
         return {
             "text": data["number"],
-            "looks": [sureness(chance) for chance in chances],
+            "looks": [-1] * self._given + [*map(sureness, told.probabilities.tolist())],
             "notes": notes,
             "marked": self._given if told.ids else -1,
             "verdict": _verdict(told),
@@ -233,8 +232,7 @@ class VoteShares(ChartExplorer):
             sorted(answer for answer in each if each[answer] == max(each.values()))
             for each in counts
         ]
-        first = min(8, len(self.answers))
-        super().__init__(samples=slider(first, 1, len(self.answers)))
+        super().__init__(samples=slider(min(8, len(self.answers)), 1, len(self.answers)))
 
     def compute(self, samples: int) -> np.ndarray:
         """Return the votes for each digit ``(10,)`` among the first samples."""
@@ -250,7 +248,7 @@ class VoteShares(ChartExplorer):
         lead = panel("who leads", x, axis(0, 1, "", ()), below=True, high=22)
         marks = [*chart.marks, self._runs(data.sum())]
         fates = ((TINTS[2], "the right one leads"), (TINTS[1], "a wrong one"), (TINTS[4], "a tie"))
-        keys = [*chart.keys, *((*fate, False) for fate in fates)]
+        keys = [*chart.keys, *fates]
         return replace(chart, panels=[*chart.panels, lead], marks=marks, keys=keys)
 
     def _runs(self, count: int) -> list[dict[str, Any]]:
@@ -260,10 +258,10 @@ class VoteShares(ChartExplorer):
             end, is_tie = start + len(list(run)), len(leaders) > 1
             fill = TINTS[4 if is_tie else 2 if leaders == [self.right] else 1]
             text = "" if is_tie else leaders[0]
-            bar = {"bar": [start - 0.5, end - 0.5, 0, 1], "fill": fill, "text": text}
             lead = " and ".join(leaders) + (" lead" if is_tie else " leads")
             note = f"{lead} from answer {start} to answer {end - 1}."
-            marks.append({"key": f"lead {start}", **bar, "note": note})
+            bar = [start - 0.5, end - 0.5, 0, 1]
+            marks.append({"bar": bar, "fill": fill, "text": text, "note": note})
             start = end
         return marks
 
@@ -306,11 +304,10 @@ class GuessStrip(Explorer):
     ) -> None:
         self.start, self.words = start, words
         self.tokens = [words[i] for i in text]
-        self.written = np.array(text[start:])
         self.p, self.q = (softmax(logits[start - 1 : -1], axis=-1) for logits in (target, draft))
-        self.agree = self.q.argmax(axis=-1) == self.written
+        self.agree = self.q.argmax(axis=-1) == np.array(text[start:])
         first_miss = int(self.agree.argmin()) + 1
-        looks = [["#A9D3F0", GUESSED], ["#F3BE6B", MISSED]]
+        looks = [[TINTS[0], GUESSED], [TINTS[1], MISSED]]
         panels = [ranked(self.SHOWN, f"the {name} expects") for name in ("draft", "target")]
         self.constants = {"texts": [self.tokens[1:]], "looks": looks, "about": "", "panels": panels}
         super().__init__(token=slider(first_miss, 1, len(self.agree)))
@@ -335,13 +332,9 @@ class GuessStrip(Explorer):
         for name in ("draft", "target"):
             words, chances = zip(*data[name], strict=True)
             colours = [DARK if word == data["written"] else LIGHT for word in words]
-            seen = [visible(word) for word in words]
-            panels.append(bars_across(seen, chances, colours))
-        fates = [GUESSED if same else MISSED for same in self.agree]
-        notes = [
-            f"“{word.strip()}”: {fate}."
-            for word, fate in zip(self.tokens[self.start :], fates, strict=True)
-        ]
+            panels.append(bars_across([*map(visible, words)], chances, colours))
+        came = zip(self.tokens[self.start :], self.agree, strict=True)
+        notes = [f"“{word.strip()}”: {GUESSED if same else MISSED}." for word, same in came]
         return {
             "text": 0,
             "looks": [-1] * given + [0 if same else 1 for same in self.agree],
@@ -352,9 +345,9 @@ class GuessStrip(Explorer):
 
     def caption(self, data: dict[str, Any]) -> str:
         """Name guess and truth here, and the share over the whole text."""
-        guess, written = data["draft"][0][0].strip(), data["written"].strip()
-        here = "right" if data["draft"][0][0] == data["written"] else f"'{written}' came"
+        guess, written = data["draft"][0][0], data["written"]
+        here = "right" if guess == written else f"'{written.strip()}' came"
         return (
-            f"Here the draft guesses '{guess}': {here}. Over the whole text it guessed "
+            f"Here the draft guesses '{guess.strip()}': {here}. Over the whole text it guessed "
             f"{self.agree.sum()} of {len(self.agree)} tokens."
         )

@@ -128,19 +128,21 @@ class NextToken(Explorer):
         read = data["read"].tolist()
         names = [visible(self.words[i]) for i in data["best"]] + ["all others"]
         chances = [*data["chances"].tolist(), max(0.0, 1 - float(data["chances"].sum()))]
-        came = [i == data["came"] for i in data["best"]] + [data["came"] not in data["best"]]
-        listed = [own or p >= 0.0005 for p, own in zip(chances, came, strict=True)]
-        names = [name * seen for name, seen in zip(names, listed, strict=True)]
-        says = [number(p) + " ← came" * own for p, own in zip(chances, came, strict=True)]
-        says = [each * seen for each, seen in zip(says, listed, strict=True)]
+        says = [number(p) for p in chances]
         colours = [LIGHT] * self.SHOWN + [REST]
-        colours = [DARK if own else colour for own, colour in zip(came, colours, strict=True)]
-        tokens, when = zip(self._tokens(data["text"]), read, strict=True), "at this temperature"
+        own = [*data["best"], data["came"]].index(data["came"])  # the last row is of all others
+        says[own] += " ← came"
+        colours[own] = DARK
+        for row, p in enumerate(chances):
+            if row != own and p < 0.0005:
+                names[row] = says[row] = ""
+        tokens = zip(self._tokens(data["text"]), read, strict=True)
+        notes = [f"“{token.strip()}”: {number(p)} at this temperature." for token, p in tokens]
         title = f"at the frame (entropy: {data['entropy']:.1f} bits)"
         return {
             "text": list(self.texts).index(data["text"]),
             "looks": [sureness(p) for p in read],
-            "notes": [f"“{token.strip()}”: {number(p)} {when}." for token, p in tokens],
+            "notes": notes,
             "marked": data["position"] - 1,
             "panels": [bars_across(names, chances, colours, says) | {"title": title}],
         }
@@ -177,7 +179,7 @@ def frequencies(
         marks += [outline, bar, {"line": [[low, -row], [high, -row]], "wide": 1.5}]
     x = axis(0, 1.1 * max(*theory, *(high for _, _, high in measured)), "probability", grid=True)
     y = axis(0.5 - len(words), 0.5, "", [(-row, word) for row, word in enumerate(names)], bare=True)
-    keys = [(WARM, "softmax", True), (LIGHT, "measured, with 95 % interval", False)]
+    keys = [(WARM, "softmax", True), (LIGHT, "measured, with 95 % interval")]
     return Chart([panel("next token", x, y, high=24 * len(words), side=70)], [marks], keys)
 
 

@@ -41,14 +41,15 @@ class CacheCost(ChartExplorer):
         x, x0 = axis(0, self.NEW, "tokens written"), data["written"]
         each = {name: np.diff(counts, prepend=0) for name, counts in series.items()}
         top, low = (np.column_stack([x0, reads]).tolist() for reads in each.values())
-        again = {"key": "again", "area": [*top, *low[::-1]], "fill": self.AGAIN}
+        again = {"area": [*top, *low[::-1]], "fill": self.AGAIN}
         views = [panel("tokens read by each forward", x, axis(0, self.NEW + self.PROMPT))]
         views.append(panel("tokens read so far", x, axis(0, most)))
         first, last = top[0][1], int(x0[-1])
-        straight = {"line": [[1, first], [last, first * last]], "colour": WARM, "dash": "2 3"}
-        keys = [(COLOURS[i], name, False) for i, name in enumerate(series)]
-        keys += [(self.AGAIN, "read again", False), (WARM, "all as long as the first", "2 3")]
-        marks = [[again, *curves(x0, each)], [{"key": "first", **straight}, *curves(x0, series)]]
+        ends = [[1, first], [last, first * last]]
+        straight = {"key": "first", "line": ends, "colour": WARM, "dash": "2 3"}
+        keys = [*zip(COLOURS, series, strict=False), (self.AGAIN, "read again")]
+        keys.append((WARM, "all as long as the first", "2 3"))
+        marks = [[again, *curves(x0, each)], [straight, *curves(x0, series)]]
         return Chart(views, marks, keys)
 
     def caption(self, data: dict[str, np.ndarray]) -> str:
@@ -128,6 +129,7 @@ class CacheMemory(ChartExplorer):
     def chart(self, data: dict[str, Any]) -> Chart:
         """Draw what a token leaves as a block, and all that they leave as a share of the memory."""
         left, right, names, layers, start = [], [], [], [], self.APART
+        blue = COLOURS[0]
         for row, (name, shape) in enumerate(self.shapes.items()):
             (kept, full), (cache, _), weights = data["models"][name].values()
             high = shape.layers
@@ -135,21 +137,22 @@ class CacheMemory(ChartExplorer):
             formula = f"{high} layers × {shape.kv_heads} heads × (key + value) × {shape.head_dim}"
             ungrouped = f", not {full * high:,.4g}" * (full > kept)
             note = f"{name}: {formula} numbers of {data['bits']} bits: {one} a token{ungrouped}."
-            whole = {"bar": [start, start + full, 0, high], "fill": WARM, "hollow": True}
-            block = {"bar": [start, start + kept, 0, high], "fill": COLOURS[0], "edge": COLOURS[0]}
+            left.append({"bar": [start, start + full, 0, high], "fill": WARM, "hollow": True})
+            block = [start, start + kept, 0, high]
+            left.append({"bar": block, "fill": blue, "edge": blue, "note": note})
             at = [start + kept / 2, high + 2]
-            said = {"text": one, "at": at, "anchor": "middle", "bold": True, "colour": COLOURS[0]}
-            left += [{"key": f"o{row}", **whole}, {"key": f"k{row}", **block, "note": note}, said]
+            left.append({"text": one, "at": at, "anchor": "middle", "bold": True, "colour": blue})
             names.append((start + full / 2, name))
             layers.append((high, f"{high} layers"))
             start += 4 * shape.heads * shape.head_dim / 2**10 + self.APART
-            said = f"{name}: {_size(cache)} + {_size(weights)}"
-            share, part = cache / (cache + weights), f"cache / weights is {_share(cache / weights)}"
-            note = f"{name}: the cache takes {_size(cache)}, {part}."
-            for key, ends, fill in ("c", (0, share), COLOURS[0]), ("w", (share, 1), self.REST):
-                bar = {"bar": [*ends, -row - 0.3, -row + 0.15], "fill": fill, "note": note}
-                right.append({"key": f"{key}{row}", **bar})
+            share = cache / (cache + weights)
+            ratio = f"cache / weights is {_share(cache / weights)}"
+            note = f"{name}: the cache takes {_size(cache)}, {ratio}."
+            for ends, fill in ((0, share), blue), ((share, 1), self.REST):
+                bar = [*ends, -row - 0.3, -row + 0.15]
+                right.append({"bar": bar, "fill": fill, "note": note})
             right.append({"line": [[0.5, -row - 0.38], [0.5, -row + 0.15]], "dash": "4 2"})
+            said = f"{name}: {_size(cache)} + {_size(weights)}"
             right.append({"text": said, "at": [0, -row + 0.25]})
         most = max(layers)[0]
         x = axis(0, start, "width: KiB that a layer keeps", names, bare=True)
@@ -157,11 +160,10 @@ class CacheMemory(ChartExplorer):
         views = [panel("one token's keys and values", x, y, share=0.8)]
         x = axis(0, 1, "", [(0, "0"), (0.5, "as large as the weights"), (1, "all")])
         y = axis(0.5 - len(names), 0.6, "", ())
-        times = (
-            f"× {data['thousands']},000 tokens × {data['texts']} text{'s' * (data['texts'] > 1)}"
-        )
-        views.append(panel(f"{times}: cache + weights", x, y, side=8))
-        keys = [(COLOURS[0], "cache", False), (self.REST, "weights", False)]
+        texts = f"{data['texts']} text{'s' * (data['texts'] > 1)}"
+        title = f"× {data['thousands']},000 tokens × {texts}: cache + weights"
+        views.append(panel(title, x, y, side=8))
+        keys = [(blue, "cache"), (self.REST, "weights")]
         keys.append((WARM, "with a key for every query head", True))
         return Chart(views, [left, right], keys)
 

@@ -46,36 +46,38 @@ class BeforeAfter(Explorer):
         )
 
     def compute(self, **options: float) -> dict[str, Any]:
-        """Return the probabilities ``(V,)`` before, warmed but not yet cut, and after."""
-        warmed = SamplerOptions(temperature=options["temperature"])
-        scores = transforms.apply(self.logits, SamplerOptions(**options))
-        every = self.logits, transforms.apply(self.logits, warmed), scores
-        before, warm, after = (np.array(mx.softmax(each)) for each in every)
-        return {"before": before, "warm": warm, "after": after, **options}
+        """Return the probabilities ``(V,)`` warmed but not yet cut, and after the cuts."""
+        both = SamplerOptions(temperature=options["temperature"]), SamplerOptions(**options)
+        scores = (transforms.apply(self.logits, each) for each in both)
+        warm, after = (np.array(mx.softmax(each)) for each in scores)
+        return {"warm": warm, "after": after, **options}
 
     def draw(self, data: dict[str, Any]) -> dict[str, Any]:
         """Draw the warmed words, what stays of them, and a line for each cut."""
-        warm, after, top_k = data["warm"], data["after"], data["top_k"]
+        warm, after = data["warm"], data["after"]
+        top_k, top_p, min_p = data["top_k"], data["top_p"], data["min_p"]
         mass = np.cumsum(warm) - warm
         cut = {"rule": {"x": top_k - 0.5}, "dash": "5 3", "text": "top-k"}
         left, right = ([{**cut, "line_down": n}] * (top_k > 0) for n in (0, 8))  # beside the bars
-        if data["min_p"]:
-            height, name = data["min_p"] * warm.max(), f"min-p: {data['min_p']:.2f} of the best"
-            left.append({"rule": {"y": float(height)}, "dash": "5 3", "text": name})
-        if data["top_p"] < 1:
-            name, look = f"top-p {data['top_p']:.2f}", {"dash": "5 3", "below": data["top_p"] > 0.1}
-            right.append({"rule": {"y": data["top_p"]}, "text": name, **look})
+        if min_p:
+            height = float(min_p * warm.max())
+            name = f"min-p: {min_p:.2f} of the best"
+            left.append({"rule": {"y": height}, "dash": "5 3", "text": name})
+        if top_p < 1:
+            look = {"dash": "5 3", "below": top_p > 0.1}
+            right.append({"rule": {"y": top_p}, "text": f"top-p {top_p:.2f}", **look})
         for i, word in enumerate(self.words):
-            stays = after[i] > 0
+            ends, stays = [i - 0.4, i + 0.4], after[i] > 0
             note = f"{word}: {warm[i]:.3f} before the cut, {after[i]:.3f} after it."
-            whole = {"bar": [i - 0.4, i + 0.4, 0, float(after[i])], "fill": STAYS, "note": note}
-            hollow = {"bar": [i - 0.4, i + 0.4, 0, float(warm[i])], "fill": WARM, "hollow": True}
-            left += [{"key": f"a{i}", **whole}, {"key": f"w{i}", **hollow, "note": note}]
+            whole = {"bar": [*ends, 0, float(after[i])], "fill": STAYS}
+            outline = {"bar": [*ends, 0, float(warm[i])], "fill": WARM, "hollow": True}
+            left.append({"key": f"a{i}", **whole, "note": note})
+            left.append({"key": f"w{i}", **outline, "note": note})
             fate = "stays" if stays else "goes"
             note = f"Before {word} stands {mass[i]:.3f} of the mass: it {fate}."
-            grown = {"bar": [i - 0.4, i + 0.4, float(mass[i]), float(mass[i] + warm[i])]}
+            grown = {"bar": [*ends, float(mass[i]), float(mass[i] + warm[i])], "note": note}
             look = {"fill": STAYS if stays else WARM, "hollow": not stays}
-            right.append({"key": f"m{i}", **grown, **look, "note": note})
+            right.append({"key": f"m{i}", **grown, **look})
         return {"panels": [{"marks": left}, {"marks": right}]}
 
     def caption(self, data: dict[str, np.ndarray]) -> str:
@@ -140,7 +142,7 @@ class Penalties(ChartExplorer):
         names, scores = right.panels[0]["x"], axis(*self._ends, "", range(-98, 100, 2))
         left = panel("score, and what is taken from it", names, scores)
         marks = [{"rule": {"y": 0}, "colour": WARM}, *self._taken(data)]
-        keys = [(fill, f"{name} penalty", False) for name, fill in PARTS.items()]
+        keys = [(fill, f"{name} penalty") for name, fill in PARTS.items()]
         start = len(self.said) - int(data["counts"].sum())
         kinds = ["just said, and in the window" * (i >= start) for i in range(len(self.said))]
         strip = token_strip([self.words[i] for i in self.said], kinds)
@@ -156,11 +158,10 @@ class Penalties(ChartExplorer):
                 pieces = int(data["counts"][i]) if name == "frequency" else 1
                 edges = np.linspace(high, low, pieces + 1).tolist()
                 for k, (top, bottom) in enumerate(pairwise(edges)):
-                    bar = {"bar": [i - 0.3, i + 0.3, bottom, top], "fill": fill}
-                    yield {"key": f"{name}{i}.{k}", **bar}
+                    bar = [i - 0.3, i + 0.3, bottom, top]
+                    yield {"key": f"{name}{i}.{k}", "bar": bar, "fill": fill}
             for colour, at in ((WARM, steps[0]), (COLOURS[0], steps[-1])):
-                line = {"line": [[i - 0.42, at], [i + 0.42, at]], "colour": colour, "wide": 3}
-                yield {"key": f"{colour}{i}", **line}
+                yield {"line": [[i - 0.42, at], [i + 0.42, at]], "colour": colour, "wide": 3}
             note = f"{word}: score {steps[0]:.2f}, now {steps[-1]:.2f}; {', '.join(told)}."
             clear = {"fill": "transparent", "edge": "transparent", "note": note}
             yield {"key": f"n{i}", "bar": [i - 0.5, i + 0.5, *self._ends], **clear}
@@ -235,14 +236,15 @@ class HeatCost(ChartExplorer):
         x = axis(first - aside, last + aside, "temperature", self.temperatures)
         y = axis(0, 1.15, "", (0, 0.5, 1))
         now = data["temperature"]
-        column = {"line": [[now, 0], [now, 1.04]], "colour": COLUMN, "wide": 26}
+        where = self.temperatures.index(now)
+        column = {"key": "now", "line": [[now, 0], [now, 1.04]], "colour": COLUMN, "wide": 26}
         here = {"text": f"T = {now:g}", "at": [now, 1.07], "anchor": "middle"}
         panels, marks = [], []
         for place, title in ((1, "share of right stories"), (0, "diversity")):
             panels.append(panel(title, x, y, self.cuts, high=220))
-            drawn, above = [{"key": "column", **column}], [{"key": "now", **here}]
+            drawn, above = [column], [here]
             for i, (name, outcomes) in enumerate(data["every"].items()):
-                chosen = name == data["cut"]
+                colour, chosen = COLOURS[i], name == data["cut"]
                 spans = np.array([each.spans[place] for each in outcomes]).T
                 heights = tuple(spans if chosen else spans[:1])
                 (line,) = curves(self.temperatures, {name: heights}, [i])
@@ -250,19 +252,16 @@ class HeatCost(ChartExplorer):
                 notes = [f"{name}, temperature {t:g}: {each}" for t, each in told]
                 size = 1.5 + len(self.cuts) - i  # none hides one
                 sizes = [size * (t != now) for t in self.temperatures]  # there it stands aside
-                look = {"sizes": sizes, "wide": 3 if chosen else 1.5}
-                drawn.append({**line, **look, "notes": notes})
-                where = self.temperatures.index(now)
+                drawn.append({**line, "sizes": sizes, "wide": 3 if chosen else 1.5, "notes": notes})
                 height, low, high = spans[:, where].tolist()
                 at = now + (i - (len(self.cuts) - 1) / 2) * aside
-                bar = {"line": [[at, low], [at, high]], "wide": 3, "colour": COLOURS[i]}
-                dot = {"dot": [at, height], "r": 3.2, "hollow": True, "fill": COLOURS[i]}
-                dot |= {"colour": COLOURS[i], "note": notes[where]}
-                above += [{"key": f"i{i}", **bar}, {"key": f"d{i}", **dot}]
+                above.append({"line": [[at, low], [at, high]], "wide": 3, "colour": colour})
+                look = {"r": 3.2, "hollow": True, "fill": colour, "colour": colour}
+                above.append({"dot": [at, height], **look, "note": notes[where]})
             marks.append([*drawn, *above])
         bars_of = f"bar: 95 % interval of {', '.join(self.cuts)}"
         band_of = "band: the chosen cut's, at every temperature"
-        return Chart(panels, marks, [(WARM, bars_of, False), (TINTS[4], band_of, False)])
+        return Chart(panels, marks, [(WARM, bars_of), (TINTS[4], band_of)])
 
     def caption(self, data: dict[str, Any]) -> str:
         """Say how many are right with the chosen way, and whose intervals overlap with its own."""

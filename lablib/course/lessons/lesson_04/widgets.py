@@ -24,14 +24,14 @@ class SlotTimeline(Explorer):
 
     def __init__(self, queues: Mapping[str, Sequence[int]], slots: int) -> None:
         self.queues, self.slots = dict(queues), slots
-        self._most = max(_end(schedule(queue, slots, WHOLE)) for queue in queues.values())
-        across = axis(0, self._most + 1, "steps", range(0, self._most + 1, 10))
+        most = max(_end(schedule(queue, slots, WHOLE)) for queue in queues.values())
+        across = axis(0, most + 1, "steps", range(0, most + 1, 10))
         names = [(-slot, f"slot {slot}") for slot in range(slots)]
         down = axis(0.5 - slots, 0.9, "", names, bare=True)  # words stand above
         keys = [[TINTS[0], "a sequence, by its letter"], [EMPTY, "nobody"]]
         self.constants = {"panels": [panel("", across, down, high=40 * slots + 16)], "keys": keys}
-        step = Player(self._most + 1, label="step")
-        step.value = step.play.value = self._most  # all is served
+        step = Player(most + 1, label="step")
+        step.value = step.play.value = most  # all is served
         super().__init__(
             queue=choice(next(iter(queues)), list(queues)),
             mode=choice(WHOLE, [WHOLE, CONTINUOUS], label="a free slot"),
@@ -67,21 +67,18 @@ class SlotTimeline(Explorer):
         for slot in range(self.slots):
             idle = now - sum(stay.length for stay in data["stays"] if stay.slot == slot)
             note = f"Slot {slot} was empty for {idle} of {now} steps."
-            bar = {"bar": [0, now, -slot - 0.36, -slot + 0.36], "fill": EMPTY}
-            marks.append({"key": f"s{slot}", **bar, "note": note})
+            bar = [0, now, -slot - 0.36, -slot + 0.36]
+            marks.append({"bar": bar, "fill": EMPTY, "note": note})
         for stay in data["stays"]:
             end = stay.start + stay.length
             bar = [stay.start, end, -stay.slot - 0.36, -stay.slot + 0.36]
-            where = f"slot {stay.slot} from step {stay.start} to {end}"
             name = LETTERS[stay.sequence % len(LETTERS)]
-            look = {"fill": TINTS[0], "text": name, "note": f"Sequence {name} is in {where}."}
-            marks.append({"key": f"q{stay.sequence}", "bar": bar, **look})
-        marks.append({"key": "now", "rule": {"x": now}})
+            note = f"Sequence {name} is in slot {stay.slot} from step {stay.start} to {end}."
+            marks.append({"bar": bar, "fill": TINTS[0], "text": name, "note": note})
+        marks.append({"rule": {"x": now}})
         if data["mode"] == CONTINUOUS:
             name = f"whole batches: {data['whole']}"
-            marks.append(
-                {"key": "whole", "rule": {"x": data["whole"]}, "dash": "5 3", "text": name}
-            )
+            marks.append({"rule": {"x": data["whole"]}, "dash": "5 3", "text": name})
         return {"panels": [{"marks": marks}]}
 
     def caption(self, data: dict) -> str:
@@ -110,14 +107,12 @@ def throughput(
         measured: for each size, what each of several runs gave.
         theory: one number for each size.
     """
-    middle, low, high = zip(
-        *((sorted(m)[len(m) // 2], min(m), max(m)) for m in measured), strict=True
-    )
-    series = {"measured, least to most": (middle, low, high)}
+    spans = [(sorted(runs)[len(runs) // 2], min(runs), max(runs)) for runs in measured]
+    series = {"measured, least to most": tuple(zip(*spans, strict=True))}
     series |= {"theory: each row adds its price": theory, "if a step cost the same": sizes}
     name = "tokens a second (one row = 1)"
     chart = lines(sizes, series, "rows in the batch (doubling)", name, logx=True, logy=True)
-    for line in chart.marks[0][1:]:  # only what was measured has points
-        line["r"] = 0
-    chart.marks[0][2] |= {"colour": WARM, "wide": 1.5}
+    _, priced, same = chart.marks[0]
+    priced |= {"r": 0}  # only what was measured has points
+    same |= {"r": 0, "colour": WARM, "wide": 1.5}
     return chart

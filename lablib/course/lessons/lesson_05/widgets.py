@@ -77,7 +77,7 @@ class OverOptimisation(ChartExplorer):
             self._weights @ np.take_along_axis(each, order, axis=-1).mean(axis=(0, 1))
             for each in (scores, right)
         )
-        return {"n": self.counts, "score": score, "truth": truth, "noise": noise, "errors": errors}
+        return {"n": self.counts, "score": score, "truth": truth}
 
     def chart(self, data: dict[str, Any]) -> Chart:
         """Draw the score at the left and the truth at the right."""
@@ -86,12 +86,12 @@ class OverOptimisation(ChartExplorer):
         score = axis(self._low, self._top, "", (0.25, 1, 4, 16, 64, 256), log=True)
         views = [panel("score of the chosen one (rewards, log)", n, score)]
         views.append(panel("the truth: share of right ones", n, axis(0, 1.03, "", (0, 0.5, 1))))
-        rows = zip(("score", "truth"), (0, 2), strict=True)
-        marks = [curves(data["n"], {name: data[name]}, [look]) for name, look in rows]
+        reported = curves(self.counts, {"score": data["score"]})
+        truth = curves(self.counts, {"truth": data["truth"]}, [2])
         best = int(np.argmax(data["truth"]))
-        peak = {"dot": [data["n"][best], float(data["truth"][best])], "r": 9, "hollow": True}
-        marks[1].append({"key": "best", **peak, "colour": COLOURS[5]})
-        return Chart(views, marks)
+        peak = [self.counts[best], float(data["truth"][best])]
+        truth.append({"dot": peak, "r": 9, "hollow": True, "colour": COLOURS[5]})
+        return Chart(views, [reported, truth])
 
     def caption(self, data: dict[str, Any]) -> str:
         """Say where the score ends, where the truth peaks and where it ends."""
@@ -124,12 +124,14 @@ def spoken(tokens: Sequence[str], adds: Sequence[float], slip: int) -> Chart:
     """
     bars = []
     for i, (token, add) in enumerate(zip(tokens, adds, strict=True)):
-        look = {"fill": COLOURS[add < 0], "note": f"“{token}” adds {add:.1f} to the log-odds."}
-        bars.append({"bar": [i - 0.4, i + 0.4, min(0, add), max(0, add)], **look})
-    low, early = float(min(adds)), slip < len(tokens) / 2
-    at = {"at": [slip - 0.4 if early else slip + 0.4, low - 0.9], "bold": True}
-    word = {"text": "the first wrong result", **at, "anchor": "start" if early else "end"}
+        bar = [i - 0.4, i + 0.4, min(0, add), max(0, add)]
+        note = f"“{token}” adds {add:.1f} to the log-odds."
+        bars.append({"bar": bar, "fill": COLOURS[add < 0], "note": note})
+    low = float(min(adds))
+    aside, anchor = (-0.4, "start") if slip < len(tokens) / 2 else (0.4, "end")
+    at = [slip + aside, low - 0.9]
+    word = {"text": "the first wrong result", "at": at, "bold": True, "anchor": anchor}
     x = axis(-0.6, len(tokens) - 0.4, "tokens of the chain", [*enumerate(tokens)], bare=True)
     y = axis(low - 1.2, max(*adds, 1), "", (-4, -2, 0, 2, 4))
-    keys = (COLOURS[0], "for the chain", False), (COLOURS[1], "against it", False)
+    keys = [(COLOURS[0], "for the chain"), (COLOURS[1], "against it")]
     return Chart([panel("added to the log-odds", x, y, high=150)], [[*bars, word]], keys)

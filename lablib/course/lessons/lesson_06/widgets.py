@@ -36,12 +36,10 @@ class VoteBars(Explorer):
     def __init__(self, problems: Mapping[str, Sampled]) -> None:
         self.problems = dict(problems)
         names = list(self.problems)
-        steps = min(len(problem.answers) for problem in self.problems.values())
-        self.top = max(
-            max(map(list(problem.answers).count, problem.answers))
-            for problem in self.problems.values()
-        )
-        height = axis(0, 1.05 * self.top, "", (0, 10, 20, 30))
+        every = [problem.answers for problem in self.problems.values()]
+        steps = min(map(len, every))
+        top = max(max(Counter(answers).values()) for answers in every)
+        height = axis(0, 1.05 * top, "", (0, 10, 20, 30))
         votes = panel("votes", axis(-0.6, 9.6, "answer", range(10), bare=True), height)
         drawn = axis(0, 1.05 * steps, "samples", (0, steps // 2, steps))
         keys = [[COLOURS[2], "right answer"], [COLOURS[1], "wrong", True]]
@@ -82,13 +80,13 @@ class VoteBars(Explorer):
         bars, race = [], []
         for place, (digit, votes) in enumerate(data["votes"].items()):
             right = digit == data["truth"]
-            look = {"fill": COLOURS[2] if right else COLOURS[1], "hollow": not right}
+            colour = COLOURS[2 if right else 1]
             note = f"{digit}: {votes} of {data['samples']} votes{', the right answer' * right}."
-            bar = {"bar": [place - 0.4, place + 0.4, 0, votes], **look, "note": note}
-            bars.append({"key": digit, **bar})
-            line = [[n, count] for n, count in enumerate(data["race"][digit])]
-            look = {"label": digit, "colour": look["fill"], "wide": 3 if right else 1.5, "r": 2}
+            bar = {"bar": [place - 0.4, place + 0.4, 0, votes], "fill": colour, "hollow": not right}
+            bars.append({"key": digit, **bar, "note": note})
             if votes > 0:
+                line = [[n, count] for n, count in enumerate(data["race"][digit])]
+                look = {"label": digit, "colour": colour, "wide": 3 if right else 1.5, "r": 2}
                 race.append({"key": f"l{digit}", "line": line, **look})
         if data["settled"]:
             race.append({"rule": {"x": data["settled"]}, "dash": "5 3", "text": "can't lose"})
@@ -160,7 +158,6 @@ class Stopping(ChartExplorer):
             "risk": self._risk[rows, first],
             "changed": first[~kept] + 1,
             "accuracy": float(np.mean(self._right[rows, first])),
-            "full": float(np.mean(self._right[:, -1])),
             "kept": float(np.mean(kept)),
             "confidence": confidence,
             "floor": floor,
@@ -176,38 +173,36 @@ class Stopping(ChartExplorer):
 
     def chart(self, data: dict[str, Any]) -> Chart:
         """Draw how many votes have stopped after how many samples, and what that changes."""
-        count, before, marks, mean = len(data["used"]), 0.0, [], float(data["used"].mean())
-        stopped = np.bincount(data["used"], minlength=self.n + 1)[1:] / count
+        before, marks, mean = 0.0, [], float(data["used"].mean())
+        stopped = np.bincount(data["used"], minlength=self.n + 1)[1:] / len(data["used"])
         for n, share in enumerate(stopped.tolist(), 1):
             note = f"{share:.1%} of the votes stopped after {n} samples, {before:.1%} before."
-            bar = {"bar": [n - 0.4, n + 0.4, 0, before], "fill": BEFORE}
-            marks.append({"key": f"a{n}", **bar})
-            bar = {"bar": [n - 0.4, n + 0.4, before, before + share], "fill": COLOURS[0]}
-            marks.append({"key": f"b{n}", **bar, "note": note})
+            marks.append({"bar": [n - 0.4, n + 0.4, 0, before], "fill": BEFORE})
+            now = [n - 0.4, n + 0.4, before, before + share]
+            marks.append({"bar": now, "fill": COLOURS[0], "note": note})
             before += share
         floor = {"rule": {"x": data["floor"] - 0.5}, "dash": "2 3", "text": "floor, unless decided"}
         middle = {"line": [[mean, 0], [mean, 1.03]], "dash": "5 3", "wide": 1.5}
         name = {"text": f"mean {mean:.1f}", "at": [mean, 1.07], "anchor": "middle"}
-        marks += [{"key": "floor", **floor}, {"key": "mean", **middle}, {"key": "named", **name}]
+        marks += [floor, middle, name]
         line, notes, risk = [], [], round(1 - data["confidence"], 2)
         for n, of, others, unsure in self.lost(data):
             low, high = wilson_interval(others, of) if unsure else (0.0, 0.0)
             line.append([n, others / of, low, min(high, self._top)])
             said = f"{others} of {of} ({others / of:.1%}; 95 %: {low:.1%} to {high:.1%})"
             notes.append(f"Of those stopped after at most {n} samples {said} elect another.")
-        share = {"key": "lost", "line": line, "label": "another winner", "notes": notes}
-        lost = [share | {"colour": COLOURS[5]}, {"key": "risk", "rule": {"y": risk}, "dash": "5 3"}]
+        look = {"label": "another winner", "notes": notes, "colour": COLOURS[5]}
+        lost = [{"line": line, **look}, {"rule": {"y": risk}, "dash": "5 3"}]
         for anchor, (n, changed, _, high) in ("start", line[0]), ("end", line[-1]):
             at = [n, min(max(high, risk) + 0.04 * self._top, 0.92 * self._top)]
-            word = {"text": f"{changed:.1%}", "at": at, "anchor": anchor, "bold": True}
-            lost.append({"key": anchor, **word})
+            lost.append({"text": f"{changed:.1%}", "at": at, "anchor": anchor, "bold": True})
         x = axis(0.3, self.n + 0.7, "stopped after … samples", (1, *range(5, self.n + 1, 5)))
         y = axis(0, 1.3, "", (0, 0.5, 1))  # words stand above the bars
         views = [panel("votes that have stopped (share of all)", x | {"name": ""}, y, high=150)]
         title = f"of these, elect another (share; dashed: {risk:.0%} may)"
         views.append(panel(title, x, axis(0, self._top), high=130, below=True))
-        keys = [(COLOURS[0], "stopped just now", False), (BEFORE, "before", False)]
-        keys.append((COLOURS[5], "elect another than the full vote, with its 95 %", False))
+        keys = [(COLOURS[0], "stopped just now"), (BEFORE, "before")]
+        keys.append((COLOURS[5], "elect another than the full vote, with its 95 %"))
         return Chart(views, [marks, lost], keys)
 
     def caption(self, data: dict[str, Any]) -> str:
