@@ -130,8 +130,8 @@ def test_the_word_that_came_is_dark_in_a_row_of_its_own_and_the_caption_names_it
         told = replace(data["told"], tokens=[" here", *data["told"].tokens[1:]])
         here = {**data, "told": told, "comes": comes}
         (panel,) = teller.draw(here)["panels"]
-        dark = [mark["key"] for mark in panel["marks"] if mark.get("fill") == DARK]
-        assert dark == ([] if row is None else [f"b{row}"])
+        dark = [mark["bar"][3] for mark in panel["marks"] if mark.get("fill") == DARK]
+        assert dark == ([] if row is None else [0.38 - row])
         names = [name for _, name in panel["y"]["ticks"]]
         assert names == [*teller.words, "all others", *["here"] * (row == 9)]
         bold = [mark["text"] for mark in panel["marks"] if mark.get("bold")]

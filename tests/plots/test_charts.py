@@ -22,7 +22,7 @@ def test_a_bar_stands_in_the_outline_of_what_it_is_held_against():
     assert outline[0] < inside[0] < inside[1] < outline[1]
     assert marks[0]["note"] == "a: before 1, after 3."
     assert [name for _, name in view["x"]["ticks"]] == ["a", "␣b"]
-    assert [key[1:] for key in chart.keys] == [("before", True), ("after", False)]
+    assert [key[1:] for key in chart.keys] == [("before", True), ("after",)]
     assert (view["title"], view["x"]["name"], view["y"]["ends"]) == ("share", "token", [0, 5])
 
 

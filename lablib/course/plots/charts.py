@@ -72,7 +72,7 @@ def curves(
         points = np.column_stack([x, *columns]).astype(float)
         line = [[float(f"{value:.5g}") for value in point] for point in points]
         look = {"colour": COLOURS[i % 8], "dash": "" if alone else STROKES[i % 4]}
-        marks.append({"key": f"line {i}", "line": line, "label": name, **look})
+        marks.append({"line": line, "label": name, **look})
     return marks
 
 
@@ -113,7 +113,7 @@ def lines(
         mark |= {"wide": 0, "r": size} if mark["label"] in dots else {}
     for look, (name, (at, values)) in enumerate(through.items()):
         (curve,) = curves(at, {name: values}, (look,))
-        marks.append(curve | {"key": f"through {look}", "wide": 1.5, "r": 1})
+        marks.append(curve | {"wide": 1.5, "r": 1})
     return Chart([panel(ylabel, across, up, [*series, *through], high=240)], [marks])
 
 
@@ -141,11 +141,11 @@ def bars(
     return Chart([panel(ylabel, names, up)], [upright(labels, series)], bar_keys(series))
 
 
-def bar_keys(series: Iterable[str]) -> list[tuple[str, str, bool]]:
+def bar_keys(series: Iterable[str]) -> list[tuple[Any, ...]]:
     """Return what a chart says of the looks of such bars: nothing if there is one series."""
     *outlines, last = series
     keys = [(WARM, name, True) for name in outlines]
-    return [*keys, (COLOURS[0], last, False)] if outlines else []
+    return [*keys, (COLOURS[0], last)] if outlines else []
 
 
 def upright(
@@ -160,10 +160,11 @@ def upright(
             height, *ends = (float(f"{value:.5g}") for value in each[:, i])
             wide, fill = (0.45, WARM) if k < last else (0.25, fills[i] if fills else COLOURS[0])
             bar = {"bar": [i - wide, i + wide, 0, height], "fill": fill, "hollow": k < last}
-            marks.append({"key": f"b{k}.{i}", **bar, "note": f"{label}: {said}."})
+            marks.append({**bar, "note": f"{label}: {said}."})
             if ends:
-                for key, look in (("h", {"wide": 4.5, "colour": "#FFFFFF"}), ("w", {"wide": 1.5})):
-                    marks.append({"key": f"{key}{k}.{i}", "line": [[i, y] for y in ends], **look})
+                interval = {"line": [[i, y] for y in ends]}
+                marks.append({**interval, "wide": 4.5, "colour": "#FFFFFF"})
+                marks.append({**interval, "wide": 1.5})
     return marks
 
 

@@ -42,9 +42,9 @@ def bars_across(
     rows = zip(names, chances, colours, ends, strict=True)
     for row, (name, chance, colour, end) in enumerate(rows):
         note = f"“{name}” has probability {number(chance)}."
-        bar = {"bar": [0, float(chance), -row - 0.38, -row + 0.38], "fill": colour, "note": note}
-        marks += [{"key": f"b{row}", **bar}]
-        marks += [{"key": f"e{row}", "text": end, "at": [float(chance) + 0.012, -row - 0.2]}]
+        bar = [0, float(chance), -row - 0.38, -row + 0.38]
+        marks.append({"bar": bar, "fill": colour, "note": note})
+        marks.append({"text": end, "at": [float(chance) + 0.012, -row - 0.2]})
     return {"marks": marks, "y": {"ticks": [[-row, name] for row, name in enumerate(names)]}}
 
 

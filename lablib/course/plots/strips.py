@@ -4,12 +4,13 @@ import html
 from collections.abc import Sequence
 
 from lablib.course.plots.chart import Chart
+from lablib.course.plots.charts import TINTS
 
 # A token's probability, from sure to surprised: one of ten or thirty that are alike looks so.
 LOOKS = [
     ("#D3E8F8", "90 % and more"),
-    ("#A9D3F0", "50 to 90 %"),
-    ("#F3BE6B", "1 to 50 %"),
+    (TINTS[0], "50 to 90 %"),
+    (TINTS[1], "1 to 50 %"),
     ("#DD7A45", "below 1 %"),
 ]
 

@@ -161,7 +161,7 @@ class StoryTeller(Explorer):
             if row == dark:
                 end |= {"bold": True, "colour": DARK, "text": says[row] + ", one of them" * rare}
             bar = [0, chance, -row - 0.45, -row + 0.45]
-            panel["marks"].append({"key": f"o{row}", "bar": bar, "fill": WARM, "hollow": True})
+            panel["marks"].append({"bar": bar, "fill": WARM, "hollow": True})
         return panel
 
     def _named(self, comes: int, told: Told) -> str:

@@ -46,7 +46,7 @@ class CacheCost(ChartExplorer):
         views.append(panel("tokens read so far", x, axis(0, most)))
         first, last = top[0][1], int(x0[-1])
         ends = [[1, first], [last, first * last]]
-        straight = {"key": "first", "line": ends, "colour": WARM, "dash": "2 3"}
+        straight = {"line": ends, "colour": WARM, "dash": "2 3"}
         keys = [*zip(COLOURS, series, strict=False), (self.AGAIN, "read again")]
         keys.append((WARM, "all as long as the first", "2 3"))
         marks = [[again, *curves(x0, each)], [straight, *curves(x0, series)]]

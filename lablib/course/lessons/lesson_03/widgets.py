@@ -69,10 +69,9 @@ class BeforeAfter(Explorer):
         for i, word in enumerate(self.words):
             ends, stays = [i - 0.4, i + 0.4], after[i] > 0
             note = f"{word}: {warm[i]:.3f} before the cut, {after[i]:.3f} after it."
-            whole = {"bar": [*ends, 0, float(after[i])], "fill": STAYS}
-            outline = {"bar": [*ends, 0, float(warm[i])], "fill": WARM, "hollow": True}
-            left.append({"key": f"a{i}", **whole, "note": note})
-            left.append({"key": f"w{i}", **outline, "note": note})
+            left.append({"bar": [*ends, 0, float(after[i])], "fill": STAYS, "note": note})
+            whole = {"bar": [*ends, 0, float(warm[i])], "fill": WARM, "hollow": True}
+            left.append({**whole, "note": note})
             fate = "stays" if stays else "goes"
             note = f"Before {word} stands {mass[i]:.3f} of the mass: it {fate}."
             grown = {"bar": [*ends, float(mass[i]), float(mass[i] + warm[i])], "note": note}
@@ -237,7 +236,7 @@ class HeatCost(ChartExplorer):
         y = axis(0, 1.15, "", (0, 0.5, 1))
         now = data["temperature"]
         where = self.temperatures.index(now)
-        column = {"key": "now", "line": [[now, 0], [now, 1.04]], "colour": COLUMN, "wide": 26}
+        column = {"line": [[now, 0], [now, 1.04]], "colour": COLUMN, "wide": 26}
         here = {"text": f"T = {now:g}", "at": [now, 1.07], "anchor": "middle"}
         panels, marks = [], []
         for place, title in ((1, "share of right stories"), (0, "diversity")):

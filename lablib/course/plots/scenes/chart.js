@@ -6,7 +6,7 @@
 // data: {panels: [{marks, x?, y?}]}: an axis may be given new ticks and names, never new ends. A mark is one of
 //   {bar: [x0, x1, y0, y1], fill, edge, hollow, text}, {line: [[x, y, low?, high?]], label, colour, dash, wide},
 //   {area: [[x, y]], fill}, {dot: [x, y], shape, colour, r, hollow, fill}, {rule: {x} or {y}, colour, dash, text, line_down, below}, {text, at: [x, y],
-//   colour, bold, anchor, room}; room: how much of the axis its words may take before they are wrapped, upwards; each may have a note, and a key by which it is known when it moves: without one it is the first, second, ... of its kind. A line with a label
+//   colour, bold, anchor, room}; room: how much of the axis its words may take before they are wrapped, upwards; each may have a note, and a key by which it is known when it moves: without one it is the first, second, ... of its kind, hollow ones apart. A line with a label
 //   says its numbers at its points, or has notes and sizes of them.
 
 const FAINT = '#767676', LINE = '#333333', GRID = '#E4E4E4', SIDE = 46, GAP = 26, LETTER = 6.4;
@@ -96,7 +96,7 @@ function one([add, write], key, {title, x, y, marks}, fixed, box, letters, walk)
     const line = mark.note ? line_of(mark) : 0, cell = mark.note ? {note: mark.note, cell: [row + line, told[line] ?? 0], class: 'lablib-cell'} : {};
     if (mark.note) told[line] = (told[line] ?? 0) + 1;
     const pen = mark.rule ? (...words) => names_of_rules.push(words) : write;
-    const kind = KINDS.find(name => mark[name]) + (mark.shape ?? ''), nth = kinds[kind] = (kinds[kind] ?? 0) + 1;
+    const kind = [KINDS.find(name => mark[name]), mark.shape, mark.hollow ? 'hollow' : ''].join(' '), nth = kinds[kind] = (kinds[kind] ?? 0) + 1;
     draw([add, pen], `${key}-${mark.key ?? `${kind} ${nth}`}`, mark, cell, across, up, box);
   });
   names_of_rules.forEach(words => write(...words));

@@ -25,8 +25,8 @@ export const barsAcross = (names, chances, fills, says = chances.map(number)) =>
   marks: names.flatMap((name, row) => {
     const chance = chances[row], note = `“${name}” has probability ${number(chance)}.`;
     return [
-      {key: `b${row}`, bar: [0, chance, -row - 0.38, -row + 0.38], fill: fills[row], note},
-      {key: `e${row}`, text: says[row], at: [chance + 0.012, -row - 0.2]},
+      {bar: [0, chance, -row - 0.38, -row + 0.38], fill: fills[row], note},
+      {text: says[row], at: [chance + 0.012, -row - 0.2]},
     ];
   }),
   y: {ticks: names.map((name, row) => [-row, name])},

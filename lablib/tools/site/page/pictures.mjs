@@ -58,7 +58,7 @@ const telling = {
       const end = panel.marks[2 * row + 1];
       end.at[0] = Math.max(end.at[0], chance + 0.03);  // beyond both
       if (row === dark) Object.assign(end, {bold: true, colour: BARS.dark, text: end.text + (rare ? ', one of them' : '')});
-      panel.marks.push({key: `o${row}`, bar: [0, chance, -row - 0.45, -row + 0.45], fill: BARS.own, hollow: true});
+      panel.marks.push({bar: [0, chance, -row - 0.45, -row + 0.45], fill: BARS.own, hollow: true});
     });
     return [{
       text: told.text, looks: [...opening.map(() => -1), ...told.chances.map(sureness)],
@@ -109,8 +109,8 @@ const cutting = {
     words.forEach((word, i) => {
       const ends = [i - 0.4, i + 0.4], stays = after[i] > 0;
       const note = `${word}: ${warm[i].toFixed(3)} before the cut, ${after[i].toFixed(3)} after it.`;
-      left.push({key: `a${i}`, bar: [...ends, 0, after[i]], fill: blue, note});
-      left.push({key: `w${i}`, bar: [...ends, 0, warm[i]], fill: grey, hollow: true, note});
+      left.push({bar: [...ends, 0, after[i]], fill: blue, note});
+      left.push({bar: [...ends, 0, warm[i]], fill: grey, hollow: true, note});
       right.push({
         key: `m${i}`, bar: [...ends, mass, mass + warm[i]],
         fill: stays ? blue : grey, hollow: !stays,
