@@ -76,12 +76,12 @@ def test_rounds_count_from_one_and_the_correction_has_a_bar() -> None:
     assert (player.play.value, player.play.min, player.play.max) == (1, 1, 3)
     with pytest.raises(ValueError, match="round must be"):
         widget.set(round=0)
-    keys = {name: colour for colour, name, _ in widget.constants["keys"]}
+    keys = {name: colour for colour, name, *_ in widget.constants["keys"]}
     chances = ["draft's q", "target's p (pale: unjudged)"]
     assert [*keys] == [*chances, "p of a correction", "p of a bonus"]
     drawn = widget.draw(widget.compute(round=2, text="one"))
     assert drawn["panels"][0]["title"] == "round 2 of 3: probability"
-    (own,) = [mark for mark in read(drawn)[0] if mark.get("key") == "own"]
+    (own,) = [mark for mark in read(drawn)[0] if "the target's own" in mark.get("note", "")]
     assert own["bar"] == pytest.approx([1.75, 2.25, 0, 0.625])  # after both drafts
     assert own["fill"] == keys["p of a correction"]
     unknown = read(widget.draw(widget.compute(round=1, text="one")))  # no probability, no bar
@@ -327,14 +327,15 @@ def test_bad_input_is_refused() -> None:
 
 
 def test_the_best_length_is_where_the_quotient_peaks() -> None:
-    widget = LengthCurves(COSTS)
+    widget, cost = LengthCurves(COSTS), [COSTS.of_round(gamma) / 2.0 for gamma in range(9)]
     for alpha in (0.0, 0.3, 0.7, 1.0):
         data = widget.compute(alpha)
-        quotient = np.array(data["tokens"]) / np.array(widget.cost)
+        assert data["cost"] == cost
+        quotient = np.array(data["tokens"]) / np.array(cost)
         assert data["speedup"] == pytest.approx(quotient.tolist())
         assert data["best"] == int(np.argmax(quotient))
         assert read(widget.draw(data))
-    assert widget.cost[0] == 1
+    assert cost[0] == 1
     free = widget.compute(0.3, TEXTBOOK)
     assert free["cost"] == pytest.approx([1 + gamma * COSTS.draft / 2 for gamma in range(9)])
     assert free["best"] > widget.compute(0.3)["best"]

@@ -60,7 +60,8 @@ def test_sources(guesses) -> None:
     assert middle == pytest.approx(tokens / calls)
     assert data["speedups"]["model"] == pytest.approx(tokens / (calls * (1.3 + 0.3)))
     assert data["looks"].count(lab.COPIED) == sum(step.kept for step in rounds[0])
-    assert len(data["tokens"]) == len(data["looks"]) == 62
+    (text, _) = widget.constants["texts"]
+    assert len(text) == len(data["looks"]) == 62
     assert read(widget.draw(data))
     said = widget.set(task="hard", drafter="gram")
     assert said.startswith("With the gram this text of 60 tokens takes ")
@@ -78,28 +79,29 @@ def test_best_length_is_the_theory() -> None:
         assert data["speedup"][3] == pytest.approx(
             expected_tokens(alpha, 3) / (1 + 3 * (drafting + reading))
         )
-        left = {mark.get("key"): mark for mark in widget.chart(data).marks[0]}
+        left, right = widget.chart(data).marks
+        bars = [mark["bar"] for mark in left if "bar" in mark]
         for gamma, gain in enumerate(data["speedup"]):  # a bar is as high as its speed-up
-            *_, low, high = left[f"b{gamma}"]["bar"]
+            middle = sum(bars[gamma][:2]) / 2
+            *_, low, high = bars[gamma]
+            assert middle == pytest.approx(gamma)
             assert high / low == pytest.approx(max(gain, 1 / gain), rel=1e-4)
-        gaps = [heights[1] for heights in left["raised"]["line"]] if data["best"] else data["cost"]
+        raised = [mark["line"] for mark in left if "line" in mark and "label" not in mark]
+        gaps = [height for _, height in raised[0]] if data["best"] else data["cost"]
         # the raised cost meets the tokens at the best γ, and nowhere do they rise above it
         assert gaps[data["best"]] == pytest.approx(data["tokens"][data["best"]], rel=1e-4)
         assert (np.array(gaps) > np.array(data["tokens"]) - 1e-4).all()
         row, column = round(alpha * 40), round(drafting * 40)
         assert data["map"][row, column] == data["best"]
-        areas = {
-            mark["key"]: mark["area"] for mark in widget.chart(data).marks[1] if "area" in mark
-        }
+        regions = [mark for mark in right if "area" in mark]
+        areas = {gamma: mark["area"] for gamma, mark in zip(lab.SHADES, regions, strict=True)}
         for gamma in (1, 2, 3, 4, 5, 8, 12):  # an edge lies where the map changes
-            edge = np.array(areas[f"a{gamma}"][2:])[:, 0]
+            edge = np.array(areas[gamma][2:])[:, 0]
             last = (data["map"] >= gamma) @ np.ones(41) - 1  # in steps of the price
             assert ((40 * edge - last > -0.01) & (40 * edge - last < 1.01))[last >= 0].all()
-        colours = {
-            mark["key"]: mark["fill"] for mark in widget.chart(data).marks[1] if "area" in mark
-        }
-        here = [key for key, fill in colours.items() if fill == lab.HERE]
-        assert here == [f"a{max(g for g in lab.SHADES if g <= data['best'])}"]
+        fills = zip(lab.SHADES, [mark["fill"] for mark in regions], strict=True)
+        here = [gamma for gamma, fill in fills if fill == lab.HERE]
+        assert here == [max(g for g in lab.SHADES if g <= data["best"])]
     assert "no drafts at all" in widget.set(alpha=0.1, drafting=0.5, reading=0.5)
     assert read(widget.draw(widget.compute(0.9, 0.0, 0.0)))
     assert "the best γ is 12 or more" in widget.set(alpha=1.0, drafting=0.0, reading=0.1)
@@ -112,10 +114,10 @@ def test_best_length_is_the_theory() -> None:
             if "text" in mark and abs(mark["at"][1] + 0.02 - alpha) < 0.05:
                 assert mark["at"][0] > price + 0.03
     assert widget.compute(1.0, 0.05, 0.95)["best"] == 0  # all are equal, but for their last bits
-    dear = {mark.get("key"): mark for mark in widget.chart(widget.compute(0.5, 1.0, 1.0)).marks[0]}
-    assert dear["line 1"]["label"] == "cost ↑25"
-    assert dear["line 1"]["line"][-1] == [7.625, lab.TOP]  # 1 + 2γ leaves there
-    assert dear["b12"]["bar"][3] == lab.TOP
+    dear = widget.chart(widget.compute(0.5, 1.0, 1.0)).marks[0]
+    lines = {mark["label"]: mark["line"] for mark in dear if "label" in mark}
+    assert lines["cost ↑25"][-1] == [7.625, lab.TOP]  # 1 + 2γ leaves there
+    assert [mark["bar"][3] for mark in dear if "bar" in mark][12] == lab.TOP
 
 
 def test_adapting_follows_the_text(guesses) -> None:

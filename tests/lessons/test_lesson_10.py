@@ -126,11 +126,12 @@ def test_costs_are_for_each_written_token() -> None:
     again = 0.5 * 1 + 0.25 * 2 + 0.125 * 3 + 0.0625 * 4
     assert data["more"] == pytest.approx((5 + again) / 5)
     _, rounds = read(widget.draw(data))
-    areas = {"f": 0.0, "r": 0.0}  # columns are as wide as likely, and as high as what is read
+    # columns are as wide as likely, and as high as what is read
+    areas = {rewinding.FIRST: 0.0, rewinding.AGAIN: 0.0}
     for mark in rounds:
         left, right, low, high = mark["bar"]
-        areas[mark["key"][0]] += 5 * (right - left) * (high - low)
-    assert areas == pytest.approx({"f": 5, "r": again})
+        areas[mark["fill"]] += 5 * (right - left) * (high - low)
+    assert areas == pytest.approx({rewinding.FIRST: 5, rewinding.AGAIN: again})
     assert "runs 1.00 times for each written token, with trimming 0.52" in widget.set(
         alpha=0.5, drafted=4
     )

@@ -45,21 +45,21 @@ class RoundByRound(ChartExplorer):
         self.texts = {
             name: (list(prompt), list(rounds)) for name, (prompt, rounds) in texts.items()
         }
-        if not self.texts or not all(rounds for _, rounds in self.texts.values()):
+        whole = self.texts.values()
+        if not whole or not all(rounds for _, rounds in whole):
             raise BadValue("texts must hold at least one text, each with at least one round")
         self.words = list(words)
-        steps = max(len(rounds) for _, rounds in self.texts.values())
+        steps = max(len(rounds) for _, rounds in whole)
         self._begin, self._typed, self._live, self._over = begin, None, None, False
-        whole = self.texts.values()
-        self._texts = [self._strip(ids, rounds, len(rounds))[0] for ids, rounds in whole]
+        self._texts = [self._strip(ids, rounds)[0] for ids, rounds in whole]
         self._widest = max(len(each.drafted) for _, rounds in whole for each in rounds)
-        first, names, more = next(iter(self.texts)), list(self.texts), {}
+        names, more = list(self.texts), {}
         if begin is not None:
             steps, names = max(steps, LONGEST_LIVE), [*names, YOURS]
             more["prompt"] = Text(prompt, description="your prompt", continuous_update=False)
-        super().__init__(
-            round=_player_from_one(steps, milliseconds=1200), text=choice(first, names), **more
-        )
+        player = Player(steps + 1, milliseconds=1200)
+        player.value = player.min = player.play.value = player.play.min = 1  # people count from 1
+        super().__init__(round=player, text=choice(names[0], names), **more)
         if begin is not None:  # who types wants to see it, from the first round on
             more["prompt"].observe(lambda _: self._quiet or self.set(text=YOURS, round=1), "value")
 
@@ -80,15 +80,16 @@ class RoundByRound(ChartExplorer):
         return {"round": len(self._trace(text, prompt, 0)[1])} if known else {}
 
     def _strip(
-        self, prompt: Sequence[int], rounds: Sequence[Verdict], count: int
+        self, prompt: Sequence[int], rounds: Sequence[Verdict]
     ) -> tuple[list[str], list[int]]:
-        """Return tokens and looks of the prompt and the first ``count`` rounds."""
-        ids, looks = prompt[1:], [-1] * (len(prompt) - 1)  # all but <s>
-        for each in rounds[:count]:
-            ids = [*ids, *each.drafted[: each.accepted]]
-            looks = [*looks, *[ACCEPTED] * each.accepted]
+        """Return tokens and looks of the prompt and the rounds."""
+        ids, looks = [*prompt[1:]], [-1] * (len(prompt) - 1)  # all but <s>
+        for each in rounds:
+            ids += each.drafted[: each.accepted]
+            looks += [ACCEPTED] * each.accepted
             if each.token is not None:
-                ids, looks = [*ids, each.token], [*looks, OWN_TOKEN[each.kind]]
+                ids.append(each.token)
+                looks.append(OWN_TOKEN[each.kind])
         return [self.words[i] for i in ids], looks
 
     def compute(self, round: int, text: str, prompt: str = "") -> dict[str, Any]:
@@ -99,8 +100,7 @@ class RoundByRound(ChartExplorer):
         ids, rounds, whole = self._trace(text, prompt, round + 1)
         round = min(round, len(rounds))
         this = rounds[round - 1]
-        tokens, looks = self._strip(ids, rounds, round)
-        before = len(self._strip(ids, rounds, round - 1)[0])
+        tokens, looks = self._strip(ids, rounds[:round])
         own = this.accepted < len(this.logprobs) and this.token is not None
         verdicts = [
             "accepted" if i < this.accepted else "rejected" if i < this.reached else "not reached"
@@ -111,7 +111,7 @@ class RoundByRound(ChartExplorer):
             "of": f" of {len(rounds)}" if whole else "",
             "tokens": tokens,
             "looks": looks,
-            "new": len(tokens) - before,
+            "new": this.accepted + (this.token is not None),
             "drafted": [self._name(i) for i in this.drafted],
             "p": list(this.p),
             "q": list(this.q),
@@ -123,20 +123,16 @@ class RoundByRound(ChartExplorer):
 
     def chart(self, data: dict[str, Any]) -> Chart:
         """Draw the text so far, and below it p and q of each draft as bars."""
-        # as wide in every round: nothing jumps while the rounds play
-        count, names = len(data["drafted"]), [*enumerate(data["drafted"])]
-        if data["own"] is not None:
-            names.append((count, data["own"]))
-        x = axis(-0.6, max(self._widest, count) + 0.6, "", names, bare=True)
+        names = data["drafted"] if data["own"] is None else [*data["drafted"], data["own"]]
+        wide = max(self._widest, len(data["drafted"]))  # nothing jumps while the rounds play
+        x = axis(-0.6, wide + 0.6, "", [*enumerate(names)], bare=True)
         y = axis(0, 1.3, "", (0, 0.5, 1))
-        keys = [(WARM, "draft's q", True), (COLOURS[0], "target's p (pale: unjudged)", False)]
-        keys += [(OWN[kind], f"p of a {kind}", False) for kind in ("correction", "bonus")]
+        keys = [(WARM, "draft's q", True), (COLOURS[0], "target's p (pale: unjudged)")]
+        keys += [(OWN[kind], f"p of a {kind}") for kind in ("correction", "bonus")]
         dress = {"texts": self._texts, "looks": LOOKS, "about": "text so far"}
-        before = len(data["looks"]) - data["new"]
         notes = [f"{LOOKS[look][1]}." if look >= 0 else "This was given." for look in data["looks"]]
-        notes = [
-            f"{note} New in this round." if i >= before else note for i, note in enumerate(notes)
-        ]
+        before = len(notes) - data["new"]
+        notes[before:] = [f"{note} New in this round." for note in notes[before:]]
         now = {"tokens": data["tokens"], "looks": data["looks"], "marked": -1, "notes": notes}
         title = f"round {data['number']}{data['of']}: probability"
         return Chart([panel(title, x, y)], [self._bars(data)], keys, "reading", dress, now)
@@ -146,19 +142,18 @@ class RoundByRound(ChartExplorer):
         pale = [TINTS[0] if each == "not reached" else COLOURS[0] for each in data["verdicts"]]
         chances = {"q": data["q"], "p": data["p"]}
         marks = upright(data["drafted"], chances, pale) if data["q"] else []
-        says = {"accepted": "✓ kept", "rejected": "✗ rejected", "not reached": "not judged"}
-        look = {"anchor": "middle", "room": 0.95}
-        for i, verdict in enumerate(data["verdicts"]):
-            word = f"✗ → {data['own']}" if verdict == "rejected" and data["own"] else says[verdict]
-            marks.append({"key": f"v{i}", "text": word, "at": [i, 1.12], **look})
-        last = len(data["drafted"])
+        own, last = data["own"], len(data["drafted"])
         if data["own_p"] is not None:
-            note = f"{data['own']}, the target's own: p = {data['own_p']:.2f}."
-            bar = {"bar": [last - 0.25, last + 0.25, 0, data["own_p"]], "fill": OWN[data["kind"]]}
-            marks.append({"key": "own", **bar, "note": note})
-        if data["own"] is not None:
-            marks.append({"key": "kind", "text": data["kind"], "at": [last, 1.12], **look})
-        return marks
+            bar = [last - 0.25, last + 0.25, 0, data["own_p"]]
+            note = f"{own}, the target's own: p = {data['own_p']:.2f}."
+            marks.append({"bar": bar, "fill": OWN[data["kind"]], "note": note})
+        rejected = f"✗ → {own}" if own else "✗ rejected"
+        says = {"accepted": "✓ kept", "rejected": rejected, "not reached": "not judged"}
+        words = [says[verdict] for verdict in data["verdicts"]]
+        if own is not None:
+            words.append(data["kind"])
+        look = {"anchor": "middle", "room": 0.95}
+        return marks + [{"text": word, "at": [i, 1.12], **look} for i, word in enumerate(words)]
 
     def caption(self, data: dict[str, Any]) -> str:
         """Say what was drafted, how much of it stays, and what the target added."""
@@ -178,11 +173,3 @@ class RoundByRound(ChartExplorer):
 
     def _name(self, i: int) -> str:
         return visible(self.words[i])
-
-
-def _player_from_one(steps: int, milliseconds: int) -> Player:
-    """Return a player through 1 ... ``steps``: people count rounds from 1."""
-    player = Player(steps + 1, milliseconds=milliseconds)
-    player.value = player.min = 1
-    player.play.value = player.play.min = 1
-    return player

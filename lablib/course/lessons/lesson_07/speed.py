@@ -12,6 +12,19 @@ from lablib.inference.speculation.costs import Costs, best_draft_tokens, expecte
 HERE, TEXTBOOK = "as measured here", "free (textbook)"
 
 
+def by_length(alpha: float, costs: Costs, most: int) -> dict[str, list[float]]:
+    """Return, for γ = 0 ... ``most``, what a round yields and costs, and the speed-up.
+
+    A round's cost is in plain tokens.
+    """
+    gammas = range(most + 1)
+    return {
+        "tokens": [expected_tokens(alpha, gamma) for gamma in gammas],
+        "cost": [costs.of_round(gamma) / costs.forward(1) for gamma in gammas],
+        "speedup": [speedup(alpha, gamma, costs) for gamma in gammas],
+    }
+
+
 class LengthCurves(ChartExplorer):
     """Yield and cost of a round against γ, and the speed-up that is their quotient.
 
@@ -23,45 +36,34 @@ class LengthCurves(ChartExplorer):
     """
 
     def __init__(self, costs: Costs, alpha: float = 0.5) -> None:
-        self.gammas = list(range(LONGEST + 1))
         self.costs = {HERE: costs, TEXTBOOK: Costs.from_ratio(costs.draft / costs.forward(1))}
-        self.cost = self._prices(costs)
         super().__init__(
             alpha=slider(alpha, 0.0, 1.0, 0.05, label="acceptance α"),
             verification=choice(HERE, [HERE, TEXTBOOK], label="reading drafts is"),
         )
 
-    def _prices(self, costs: Costs) -> list[float]:
-        """Return what a round costs for γ = 0 ... 8, in plain tokens."""
-        return [costs.of_round(gamma) / costs.forward(1) for gamma in self.gammas]
-
     def compute(self, alpha: float, verification: str = HERE) -> dict[str, Any]:
         """Return, for γ = 0 ... 8, what a round yields and costs and the speed-up; and the best."""
         costs = self.costs[verification]
-        return {
-            "alpha": alpha,
-            "tokens": [expected_tokens(alpha, gamma) for gamma in self.gammas],
-            "cost": self._prices(costs),
-            "speedup": [speedup(alpha, gamma, costs) for gamma in self.gammas],
-            "best": best_draft_tokens(alpha, costs, LONGEST),
-        }
+        best = best_draft_tokens(alpha, costs, LONGEST)
+        return {"alpha": alpha, "best": best, **by_length(alpha, costs, LONGEST)}
 
     def chart(self, data: dict[str, Any]) -> Chart:
         """Draw yield and cost at the left, their quotient at the right, its peak ringed."""
-        x = axis(-0.4, LONGEST + 0.4, "draft tokens γ", self.gammas)
-        high = max(LONGEST + 1, *self.cost)  # whatever α is: an axis stays
-        fast = 1.05 * max(
-            speedup(1.0, gamma, costs) for costs in self.costs.values() for gamma in self.gammas
-        )
+        gammas = range(LONGEST + 1)
+        x = axis(-0.4, LONGEST + 0.4, "draft tokens γ", gammas)
+        most = [by_length(1.0, each, LONGEST) for each in self.costs.values()]  # an axis stays
+        high = max(max(each["tokens"] + each["cost"]) for each in most)
+        fast = 1.05 * max(max(each["speedup"]) for each in most)
         series = {"it yields": data["tokens"], "it costs": data["cost"]}
         y = axis(0, high, "", range(0, int(high) + 1, int(high) // 4))
         views = [panel("a round, in plain tokens", x, y, series)]
         views.append(panel("speed-up (dotted: plain decoding, ×1)", x, axis(0, fast)))
         best = data["best"]
         peak = {"dot": [best, data["speedup"][best]], "r": 9, "hollow": True, "colour": COLOURS[5]}
-        right = [{"key": "one", "rule": {"y": 1}, "dash": "2 3"}]
-        right += [*curves(self.gammas, {"speed-up": data["speedup"]}, [2]), {"key": "best", **peak}]
-        return Chart(views, [curves(self.gammas, series), right])
+        one = {"rule": {"y": 1}, "dash": "2 3"}
+        right = [one, *curves(gammas, {"speed-up": data["speedup"]}, [2]), peak]
+        return Chart(views, [curves(gammas, series), right])
 
     def caption(self, data: dict[str, Any]) -> str:
         """Name the best γ and what the longest would do."""

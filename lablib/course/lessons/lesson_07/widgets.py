@@ -1,5 +1,6 @@
 """The acceptance carpet of the lesson on speculative decoding: which drafts its rounds keep."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
@@ -149,7 +150,7 @@ def count_rounds(texts: Sequence[GreedyText], draft_tokens: int) -> RoundCounts:
     if not texts:
         raise BadValue("texts must hold at least one text, got none")
     accepted, reached = np.zeros(gamma, int), np.zeros(gamma, int)
-    classes: dict[str, list[int]] = {}
+    kept_of, judged_of = Counter(), Counter()
     rounds, tokens = [], []
     for text in texts:
         found = whole_rounds(text.agree, gamma)
@@ -157,14 +158,12 @@ def count_rounds(texts: Sequence[GreedyText], draft_tokens: int) -> RoundCounts:
             judged = min(kept + 1, gamma)
             accepted[:kept] += 1
             reached[:judged] += 1
-            for i in range(judged):
-                count = classes.setdefault(text.classes[start + i], [0, 0])
-                count[0] += i < kept
-                count[1] += 1
+            kept_of.update(text.classes[start : start + kept])
+            judged_of.update(text.classes[start : start + judged])
         rounds.append(len(found))
         tokens.append(sum(kept + 1 for _, kept in found))
-    pairs = {name: (a, r) for name, (a, r) in classes.items()}
-    return RoundCounts(accepted, reached, pairs, np.array(rounds), np.array(tokens))
+    classes = {name: (kept_of[name], count) for name, count in judged_of.items()}
+    return RoundCounts(accepted, reached, classes, np.array(rounds), np.array(tokens))
 
 
 class Acceptance(Explorer):

@@ -84,23 +84,23 @@ class Overlap(ChartExplorer):
                 left.append({"key": f"g{i}", **wait, "note": f"{note}, not yet judged."})
             sides, top = [i - 0.35, i + 0.35], kept[i] + added[i]
             note = f"{word}: {kept[i]:.2f} kept and {added[i]:.2f} added, of p = {p[i]:.2f}."
-            right.append({"key": f"k{i}", "bar": [*sides, 0, kept[i]], "fill": KEPT, "note": note})
-            anew = {"bar": [*sides, kept[i], top], "fill": REFUSED, "note": note}
-            right.append({"key": f"a{i}", **anew})
-            draft = {"bar": [i - 0.41, i + 0.41, 0, q[i]], "fill": COLOURS[5], "hollow": True}
-            right.append({"key": f"q{i}", **draft})
-            right.append({"key": f"p{i}", "line": [[i - 0.45, p[i]], [i + 0.45, p[i]]], "wide": 3})
+            right += [
+                {"bar": [*sides, 0, kept[i]], "fill": KEPT, "note": note},
+                {"bar": [*sides, kept[i], top], "fill": REFUSED, "note": note},
+                {"bar": [i - 0.41, i + 0.41, 0, q[i]], "fill": COLOURS[5], "hollow": True},
+                {"line": [[i - 0.45, p[i]], [i + 0.45, p[i]]], "wide": 3},
+            ]
         y, names = axis(0, 1, "", (0, 0.5, 1)), [*enumerate(self.words)]
         x = axis(0, 1, "", [*zip(middles, self.words, strict=True)], bare=True)
         views = [panel("drafts, as wide as q: the coin keeps", x, y)]
         x = axis(-0.6, len(names) - 0.4, "", names, bare=True)
-        keys = [(KEPT, "kept", False), (REFUSED, "refused, and drawn anew", False)]
-        keys += [(COLOURS[5], "draft q", True), ("#333333", "target p", False)]
+        keys = [(KEPT, "kept"), (REFUSED, "refused, and drawn anew")]
+        keys += [(COLOURS[5], "draft q", True), ("#333333", "target p")]
         return Chart([*views, panel("what is written", x, y)], [left, right], keys)
 
     def caption(self, data: dict[str, Any]) -> str:
         """Say how much is kept and how far the result is from p."""
-        judged, written = data["judged"], data["kept"] + data["added"]
+        judged = data["judged"]
         if judged < len(self.words):
             words = ", ".join(self.words[:judged]) or "nothing yet"
             return (
@@ -108,7 +108,7 @@ class Overlap(ChartExplorer):
                 f"{data['kept'].sum():.2f} kept, {data['added'].sum():.2f} refused and "
                 "drawn anew."
             )
-        wrong = np.abs(written - data["p"]).max()
+        wrong = np.abs(data["kept"] + data["added"] - data["p"]).max()
         verdict = "exactly p" if wrong < 1e-9 else f"not p: wrong by up to {wrong:.3f}"
         return (
             f"With the rule ‘{data['rule']}’ {data['kept'].sum():.0%} of the drafts are kept "

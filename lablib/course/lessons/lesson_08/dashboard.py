@@ -78,7 +78,6 @@ class Dashboard(Explorer):
             self.expected(task, drafter, begin["draft_tokens"])
         for each in product(recording.tasks, grid):
             mx.eval(self._target(*each))
-        every = {task: [self._some(task, hot) for hot in grid] for task in recording.tasks}
         self.constants = {
             "words": [visible(word) for word in self.words],
             "rows": self.ROWS,
@@ -88,8 +87,8 @@ class Dashboard(Explorer):
             "engine": GAMMA,
             "most": LONGEST,
             "longest": {
-                task: max(len(tokens) for some in shown for _, tokens in some)
-                for task, shown in every.items()
+                task: max(len(tokens) for hot in grid for _, tokens in self._some(task, hot))
+                for task in recording.tasks
             },
         }
         super().__init__(

@@ -126,8 +126,7 @@ class RoundTexts(ChartExplorer):
     def chart(self, data: dict[str, Any]) -> Chart:
         """Draw each text's probability within the target's own, and how long a round is."""
         series = {"target alone": data["truth"], "written": data["written"]}
-        names = [(i, text) for i, text in enumerate(self.texts)]
-        x = axis(-0.6, len(names) - 0.4, "text", names, bare=True)
+        x = axis(-0.6, len(self.texts) - 0.4, "text", [*enumerate(self.texts)], bare=True)
         views = [panel("probability", x, axis(0, self._top), share=2)]
         rows = [name.split(":")[0] for name in data["tokens"]]
         colours = [COLOURS[0] if name == data["rule"] else REST for name in data["tokens"]]
@@ -187,13 +186,11 @@ class Detection(ChartExplorer):
     def compute(self, distance: float, bug: str) -> dict[str, Any]:
         """Return the statistic after each number of samples, for the right rule and the bug."""
         q = between(self.p, self.other, distance)
-        statistics = {
-            name: [
-                chi_square(np.bincount(tokens[:n], minlength=len(q)), self.p) for n in self.counts
-            ]
-            for name in ("rejection", bug)
-            for tokens in [self.sample(every_rule()[name], q)]
-        }
+        statistics = {}
+        for name in ("rejection", bug):
+            tokens = self.sample(every_rule()[name], q)
+            counted = (np.bincount(tokens[:n], minlength=len(q)) for n in self.counts)
+            statistics[name] = [chi_square(each, self.p) for each in counted]
         found = [n for n, x in zip(self.counts, statistics[bug], strict=True) if x > self.limit]
         return {
             "statistics": statistics,
@@ -205,7 +202,7 @@ class Detection(ChartExplorer):
     def chart(self, data: dict[str, Any]) -> Chart:
         """Draw both statistics as the samples grow, and the limit."""
         marks = curves(self.counts, data["statistics"], (0, 5))
-        marks.append({"key": "limit", "rule": {"y": self.limit}, "dash": "2 3"})
+        marks.append({"rule": {"y": self.limit}, "dash": "2 3"})
         x = axis(self.counts[0], self.counts[-1], "samples", self.counts[::2], log=True)
         y = axis(0.05, 1e5, "", (0.1, 1, 10, 100, 1000, 10_000), log=True)
         title = f"chi-square (dotted: the limit, {self.limit:.1f})"

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from lablib.course.plots.chart import Chart, ChartExplorer
-from lablib.course.plots.charts import STROKES, WARM, axis, curves, panel
+from lablib.course.lessons.lesson_07.speed import by_length
+from lablib.course.plots.charts import STROKES, WARM, Chart, axis, curves, panel
 from lablib.course.plots.explorer import choice, slider
 from lablib.course.plots.pictures import COLOURS
 from lablib.course.replay.rounds import LONGEST, Guesses, Length, replay, tokens_per_call
-from lablib.inference.speculation.costs import Costs, expected_tokens
+from lablib.inference.speculation.costs import Costs
 from lablib.inference.speculation.draft_length import AdaptiveLength, FixedLength
 from lablib.validation import BadValue, integer
 
@@ -62,10 +62,6 @@ class Sources(ChartExplorer):
             drafter=choice(drafters[0], drafters),
         )
 
-    def _pieces(self, task: str) -> list[str]:
-        prompt, tokens = self.texts[task]
-        return [self.words[i] or " ∅" for i in [*prompt[1:], *tokens]]  # all but <s>
-
     def compute(self, draft_tokens: int, task: str, drafter: str) -> dict[str, Any]:
         """Return the looks of the text, and tokens per call and speed-up of every drafter."""
         prompt, tokens = self.texts[task]
@@ -73,16 +69,13 @@ class Sources(ChartExplorer):
         steps = replay(self.guesses[task][drafter][0], FixedLength(draft_tokens))
         for step in steps:
             looks[step.start : step.start + step.kept] = [COPIED] * step.kept
-        yields = {name: self._yields[task, name, draft_tokens] for name in self.costs}
         return {
             "task": task,
             "drafter": drafter,
-            "gamma": draft_tokens,
-            "tokens": self._pieces(task),
             "looks": [-1] * (len(prompt) - 1) + looks,
             "calls": sum(step.calls for step in steps),
             "written": len(tokens),
-            "yields": yields,
+            "yields": {name: self._yields[task, name, draft_tokens] for name in self.costs},
             "speedups": {name: self._promise(task, name, draft_tokens) for name in self.costs},
         }
 
@@ -94,26 +87,25 @@ class Sources(ChartExplorer):
 
     def chart(self, data: dict[str, Any]) -> Chart:
         """Draw the text above, the drafters as bars below."""
-        names, y = list(data["yields"]), axis(0.5 - len(data["yields"]), 0.5, "", ())
-        y |= {"ticks": [(-row, name) for row, name in enumerate(names)], "bare": True}
-        colours = [COLOURS[0] if name == data["drafter"] else COLOURS[4] for name in names]
-        left, right, promised = [], [{"key": "one", "rule": {"x": 1}, "dash": "2 3"}], []
-        for row, (name, fill) in enumerate(zip(names, colours, strict=True)):
-            middle, low, high = data["yields"][name]
+        left, right, names, promised = [], [{"rule": {"x": 1}, "dash": "2 3"}], [], []
+        for row, (name, (middle, low, high)) in enumerate(data["yields"].items()):
+            sides, gain = [-row - 0.36, -row + 0.36], data["speedups"][name]
+            fill = COLOURS[0] if name == data["drafter"] else COLOURS[4]
             note = f"{name}: {middle:.2f} tokens a call, 95 % interval {low:.2f} to {high:.2f}."
-            bar = {"bar": [0, middle, -row - 0.36, -row + 0.36], "fill": fill, "note": note}
-            left.append({"key": f"b{row}", **bar})
-            left.append({"key": f"i{row}", "line": [[low, -row], [high, -row]], "wide": 1.5})
-            gain = data["speedups"][name]
-            bar = {"bar": [0, gain, -row - 0.36, -row + 0.36], "fill": fill}
-            right.append({"key": f"b{row}", **bar, "note": f"{name}: ×{gain:.2f} is promised."})
+            left.append({"bar": [0, middle, *sides], "fill": fill, "note": note})
+            left.append({"line": [[low, -row], [high, -row]], "wide": 1.5})
+            note = f"{name}: ×{gain:.2f} is promised."
+            right.append({"bar": [0, gain, *sides], "fill": fill, "note": note})
+            names.append((-row, name))
             promised.append((-row, f"×{gain:.2f} {name}"))  # words lie on no line
-        left_room, right_room = ({"high": 100, "side": side} for side in (98, 138))
-        views = [panel("tokens a call", axis(0, 1.05 * self._most), y, **left_room)]
-        y, title = y | {"ticks": promised}, "promised speed-up (dotted: ×1)"
-        views.append(panel(title, axis(0, self._fastest), y, **right_room))
-        dress = {"texts": [self._pieces(task) for task in self.texts], "looks": LOOKS, "about": ""}
-        now = {"text": list(self.texts).index(data["task"]), "looks": data["looks"], "marked": -1}
+        y = axis(0.5 - len(names), 0.5, "", names, bare=True)
+        views = [panel("tokens a call", axis(0, 1.05 * self._most), y, high=100, side=98)]
+        x, title = axis(0, self._fastest), "promised speed-up (dotted: ×1)"
+        views.append(panel(title, x, y | {"ticks": promised}, high=100, side=138))
+        whole = [[*prompt[1:], *tokens] for prompt, tokens in self.texts.values()]  # all but <s>
+        texts = [[self.words[i] or " ∅" for i in ids] for ids in whole]
+        dress = {"texts": texts, "looks": LOOKS, "about": ""}
+        now = {"text": [*self.texts].index(data["task"]), "looks": data["looks"], "marked": -1}
         now["notes"] = [look >= 0 and f"{LOOKS[look][1]}." for look in data["looks"]]
         return Chart(views, [left, right], (), "reading", dress, now)
 
@@ -136,8 +128,8 @@ SHADES = {0: "#F7FAFD", 1: "#E3EEF8", 2: "#CFE1F2", 3: "#B5D4E9", 4: "#A2CAE4", 
 SHADES |= {8: "#6DAED5", FURTHEST: "#4B97C9"}
 HERE = "#F6CF92"  # the region in which the sliders stand, and the best round
 FASTER, SLOWER = "#CFE1F2", "#E5BBD2"  # rounds than plain decoding
-KEYS = [(FASTER, "faster than plain decoding", False), (SLOWER, "slower", False)]
-KEYS += [(HERE, "the best γ", False), (COLOURS[5], "cost × the best speed-up", STROKES[2])]
+KEYS = [(FASTER, "faster than plain decoding"), (SLOWER, "slower"), (HERE, "the best γ")]
+KEYS += [(COLOURS[5], "cost × the best speed-up", STROKES[2])]
 
 
 class BestLength(ChartExplorer):
@@ -169,17 +161,13 @@ class BestLength(ChartExplorer):
         per_round = 1 + gammas * (self._prices[:, None] + reading)  # (price, γ)
         gains = self._tokens[:, None] / per_round  # (α, price, γ)
         fewest = 1e-12 * gammas  # among equals, whatever their last bits
-        tokens = [expected_tokens(alpha, g) for g in range(FURTHEST + 1)]
-        cost = [costs.of_round(g) for g in range(FURTHEST + 1)]
-        speedup = [each / price for each, price in zip(tokens, cost, strict=True)]
+        found = by_length(alpha, costs, FURTHEST)
         return {
             "alpha": alpha,
             "drafting": drafting,
             "reading": reading,
-            "tokens": tokens,
-            "cost": cost,
-            "speedup": speedup,
-            "best": int((speedup - fewest).argmax()),
+            **found,
+            "best": int((found["speedup"] - fewest).argmax()),
             "map": (gains - fewest).argmax(axis=-1),
         }
 
@@ -194,26 +182,19 @@ class BestLength(ChartExplorer):
         title = "best γ for each α (upward) and price; orange: here"
         views.append(panel(title, price, alpha, high=240))
         note = f"Here: α = {data['alpha']:.2f}, price {data['drafting']:.2f}; best γ: {best}."
-        here = {"dot": [data["drafting"], data["alpha"]], "r": 7, "colour": COLOURS[5]}
-        regions = self._regions(data["map"], data["reading"], best)
-        if data["drafting"] < 0.12:  # the dot takes the place of a name beside it
-            regions = [each for each in regions if not self._is_beside(each, data["alpha"])]
-        marks = [self._rounds(data), [*regions, {"key": "here", **here, "note": note}]]
-        return Chart(views, marks, KEYS)
-
-    @staticmethod
-    def _is_beside(mark: dict[str, Any], alpha: float) -> bool:
-        return "text" in mark and abs(mark["at"][1] + 0.02 - alpha) < 0.055
+        place = [data["drafting"], data["alpha"]]
+        here = {"dot": place, "r": 7, "colour": COLOURS[5], "note": note}
+        return Chart(views, [self._rounds(data), [*self._regions(data), here]], KEYS)
 
     def _rounds(self, data: dict[str, Any]) -> list[dict[str, Any]]:
         """Return a bar from cost to tokens for each γ, as high as its speed-up, and both curves."""
         best, marks = data["best"], []
-        for gamma, pair in enumerate(zip(data["tokens"], data["cost"], strict=True)):
-            (tokens, cost), gain = pair, data["speedup"][gamma]
+        rounds = zip(data["tokens"], data["cost"], data["speedup"], strict=True)
+        for gamma, (tokens, cost, gain) in enumerate(rounds):
             fill = HERE if gamma == best else FASTER if tokens > cost else SLOWER
-            span = [float(f"{min(TOP, each):.5g}") for each in sorted(pair)]
-            bar = {"bar": [gamma - 0.4, gamma + 0.4, *span], "fill": fill}
-            marks.append({"key": f"b{gamma}", **bar, "note": f"γ = {gamma}: ×{gain:.2f}."})
+            span = [float(f"{min(TOP, each):.5g}") for each in sorted((tokens, cost))]
+            bar = [gamma - 0.4, gamma + 0.4, *span]
+            marks.append({"bar": bar, "fill": fill, "note": f"γ = {gamma}: ×{gain:.2f}."})
         tokens, cost = curves(range(FURTHEST + 1), {"tokens": data["tokens"], "cost": data["cost"]})
         cost |= {"colour": COLOURS[7], "dash": STROKES[1]}
         if cost["line"][-1][1] > TOP:  # more than all tokens: it leaves the panel, and says so
@@ -224,33 +205,34 @@ class BestLength(ChartExplorer):
         if best < FURTHEST:  # what the longest round comes to, at its bar's foot
             lower = min(data["tokens"][-1], data["cost"][-1])
             beside = lower / 1.25 if lower > 1.3 else 1.08 * lower
-            last = {"at": [FURTHEST + 0.4, round(beside, 3)], "anchor": "end"}
-            marks.append({"key": "last", "text": f"×{data['speedup'][-1]:.2f}", **last})
+            gain, at = data["speedup"][-1], [FURTHEST + 0.4, round(beside, 3)]
+            marks.append({"key": "last", "text": f"×{gain:.2f}", "at": at, "anchor": "end"})
         if best == 0:
             ring = {"dot": [0, 1], "r": 8, "hollow": True, "colour": COLOURS[5]}
-            return [*marks, tokens, cost, {"key": "plain", **ring}]
-        gain = data["speedup"][best]
-        at = [best + 0.2, round(1.06 * data["tokens"][best], 3)]
-        name = {"text": f"×{gain:.2f}", "at": at, "anchor": "end", "bold": True}
-        raised = {"line": [[g, round(gain * each, 4)] for g, each in enumerate(data["cost"])]}
-        raised |= {"colour": COLOURS[5], "dash": STROKES[2], "wide": 1.5}
-        marks += [{"key": "gain", **name}, {"key": "raised", **raised}]
-        return [*marks, tokens, cost]
+            return [*marks, tokens, cost, ring]
+        gain, at = data["speedup"][best], [best + 0.2, round(1.06 * data["tokens"][best], 3)]
+        name = {"key": "gain", "text": f"×{gain:.2f}", "at": at, "anchor": "end", "bold": True}
+        line = [[gamma, round(gain * each, 4)] for gamma, each in enumerate(data["cost"])]
+        look = {"colour": COLOURS[5], "dash": STROKES[2], "wide": 1.5}
+        return [*marks, name, {"key": "raised", "line": line, **look}, tokens, cost]
 
-    def _regions(self, best: np.ndarray, reading: float, here: int) -> list[dict[str, Any]]:
-        """Return the regions, the more drafts the darker but for that of ``here``, and names."""
-        shades, alphas = SHADES | {max(g for g in SHADES if g <= here): HERE}, self._alphas
-        marks = [{"key": "a0", "area": SQUARE, "fill": shades.pop(0)}]
+    def _regions(self, data: dict[str, Any]) -> list[dict[str, Any]]:
+        """Return the regions, the more drafts the darker but for that of the sliders, and names."""
+        here = max(gamma for gamma in SHADES if gamma <= data["best"])
+        shades, alphas = SHADES | {here: HERE}, self._alphas
+        marks = [{"area": SQUARE, "fill": shades.pop(0)}]
         for gamma, fill in shades.items():
             # up to this price the last of γ drafts pays: its tokens beside those of the others
             gain = alphas**gamma / (self._tokens[:, gamma - 1] - (gamma - 1) * alphas**gamma)
-            edge = (gain - reading).clip(0, 1).round(4).tolist()
-            area = [[0, 1], [0, 0], *([x, y] for x, y in zip(edge, alphas.tolist(), strict=True))]
-            marks.append({"key": f"a{gamma}", "area": area, "fill": fill})
-        column = best[:, 1]  # names stand where drafts cost next to nothing
+            edge = (gain - data["reading"]).clip(0, 1).round(4).tolist()
+            area = [[0, 1], [0, 0], *zip(edge, alphas.tolist(), strict=True)]
+            marks.append({"area": area, "fill": fill})
+        column = data["map"][:, 1]  # names stand where drafts cost next to nothing
+        # the dot takes the place of a name beside it
+        dot = data["alpha"] if data["drafting"] < 0.12 else 2
         for gamma, after in pairwise([*SHADES, 2 * FURTHEST]):
             rows = np.flatnonzero((column >= gamma) & (column < after))
-            if len(rows) >= 3:  # there is room for it
+            if len(rows) >= 3 and abs(alphas[rows].mean() - dot) > 0.055:  # there is room for it
                 name = f"{gamma}{'+' * (after > gamma + 1)}"
                 at = [0.012, round(float(alphas[rows].mean()), 4) - 0.02]
                 marks.append({"key": f"t{gamma}", "text": name, "at": at, "bold": True})
@@ -349,8 +331,6 @@ class Adapting(ChartExplorer):
         ends = np.cumsum([sum(len(text.right) for text in each[drafter]) for each in tasks])
         plain = found.tokens * costs.forward(1)
         return {
-            "drafter": drafter,
-            "memory": memory,
             "run": found,
             "ends": ends.tolist(),
             "speedup": plain / found.cost,
@@ -365,9 +345,8 @@ class Adapting(ChartExplorer):
         for look, (name, values, top) in enumerate(rows):
             y = axis(0, 1.3 * top, "", (0, top / 2, top))
             views.append(panel(name, x, y, high=110, below=bool(look), side=46))
-            line = {"line": _steps(found, values), "colour": COLOURS[2 * look]}
             drawn = [{"rule": {"x": end}, "dash": "2 3", "colour": WARM} for end in ends[1:-1]]
-            drawn.append({"key": "line", **line})
+            drawn.append({"line": _steps(found, values), "colour": COLOURS[2 * look]})
             for task, start, end in zip(self.guesses, ends, ends[1:], strict=False):
                 place = {"at": [(start + end) / 2, 1.15 * top], "anchor": "middle"}
                 drawn.append({"text": task, **place, "bold": True})

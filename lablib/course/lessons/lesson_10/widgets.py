@@ -129,21 +129,21 @@ class Memories(ChartExplorer):
             base = 2.6 - 1.3 * row
             seen, right = (data[name][row, : data["read"]].tolist() for name in ("seen", "right"))
             for place, (sees, should) in enumerate(zip(seen, right, strict=True)):
-                stays, key = place < data["stays"], f"{row}.{place}"
+                fill = COLOURS[0] if place < data["stays"] else COLOURS[1]
                 note = f"{layer}, position {place}: seen {sees:.2f}, it should be {should:.2f}."
-                bar = {"bar": [place - 0.4, place + 0.4, base, base + sees], "note": note}
-                marks.append({"key": f"b{key}", **bar, "fill": COLOURS[0] if stays else COLOURS[1]})
+                bar, key = [place - 0.4, place + 0.4, base, base + sees], f"{row}.{place}"
+                marks.append({"key": f"b{key}", "bar": bar, "fill": fill, "note": note})
                 if should:
                     line = [[place - 0.45, base + should], [place + 0.45, base + should]]
                     marks.append({"key": f"t{key}", "line": line, "wide": 3})
-        begun = {"rule": {"x": data["prompt"] - 0.5}, "dash": "2 3", "colour": WARM}
-        marks.append({"key": "prompt", **begun, "text": "drafts"})
+        look = {"dash": "2 3", "colour": WARM, "text": "drafts"}
+        marks.append({"rule": {"x": data["prompt"] - 0.5}, **look})
         places = range(0, self.model.most, 2)
         x = axis(-0.7, self.model.most - 0.3, "position", places)
         names = [f"{each}: {'wrong' if each in data['wrong'] else 'right'}" for each in LAYERS]
         y = axis(-0.05, 3.9, "", [*zip((3.0, 1.7, 0.4), names, strict=True)], bare=True)
-        keys = [(COLOURS[0], "stays in the text", False), (COLOURS[1], "was taken back", False)]
-        keys.append(("#333333", "what it should see", False))
+        keys = [(COLOURS[0], "stays in the text"), (COLOURS[1], "was taken back")]
+        keys.append(("#333333", "what it should see"))
         seen = panel("how much of each position is seen", x, y, high=230, side=112)
         return Chart([seen], [marks], keys)
 
@@ -203,22 +203,21 @@ class ReplayCost(ChartExplorer):
         x = axis(0.7, len(self.counts) + 0.3, "drafts γ", self.counts[1::2])
         y = axis(0, 1.6, "", (0, 0.5, 1))  # words stand above the lines
         left = panel("forwards per token written (dotted: no drafts)", x, y, series)
-        here = {"key": "here", "rule": {"x": drafted}, "colour": WARM, "text": f"γ = {drafted}"}
-        even = {"key": "even", "rule": {"y": 1}, "dash": "2 3"}
+        here = {"rule": {"x": drafted}, "colour": WARM, "text": f"γ = {drafted}"}
+        even = {"rule": {"y": 1}, "dash": "2 3"}
         rounds, at = [], 0.0
         for n, share in enumerate(data["kept"]):
             again = (n + 1) / (drafted + 1) if n < drafted else 0.0
             note = f"{n} of {drafted} kept in {share:.2f} of the rounds: "
             note += f"{drafted + 1} tokens are read, then {n + 1 if again else 0} again."
             ends, look = [at, at + share], {"edge": "#555555", "note": note}
-            first = {"bar": [*ends, 0, 1], "fill": FIRST, "text": str(n)}
-            rounds += [{"key": f"f{n}", **first, **look}]
-            rounds += [{"key": f"r{n}", "bar": [*ends, 1, 1 + again], "fill": AGAIN, **look}]
+            rounds.append({"bar": [*ends, 0, 1], "fill": FIRST, "text": str(n), **look})
+            rounds.append({"bar": [*ends, 1, 1 + again], "fill": AGAIN, **look})
             at += share
         x = axis(0, 1, "share of rounds (in it: drafts kept)", (0, 0.5, 1))
         ticks = [(each, f"{each * (drafted + 1)}") for each in (0, 1, 2)]
         right = panel("tokens that a round reads", x, axis(0, 2.1, "", ticks))
-        keys = [(FIRST, "first forward", False), (AGAIN, "second forward: the replay", False)]
+        keys = [(FIRST, "first forward"), (AGAIN, "second forward: the replay")]
         marks = [*curves(self.counts, series, (0, 5)), even, here]
         return Chart([left, right], [marks, rounds], keys)
 
