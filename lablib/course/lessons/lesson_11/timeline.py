@@ -331,8 +331,8 @@ def rows_of_steps(asked: Sequence[int], run: Sequence[int], drawn: Sequence[int]
         run: different ones among them.
         drawn: the steps after which all were drawn anew.
     """
-    most, steps = max(asked), range(1, len(asked) + 1)
-    marks = curves(steps, {"asked": asked, "different: rows run": run})
+    most = max(asked)
+    marks = curves(range(1, len(asked) + 1), {"asked": asked, "different: rows run": run})
     for number, step in enumerate(drawn):
         said = "drawn anew" if number == 0 else ""
         marks.append({"rule": {"x": step + 0.5}, "dash": "5 3", "colour": WARM, "text": said})
