@@ -56,7 +56,7 @@ def mask_figure(parents: Sequence[int], names: Sequence[str], before: int = 2) -
         names: one for each node.
         before: how many entries of the text are drawn; every token sees them.
     """
-    (depth, rows), seen, n = layout(parents), tree.ancestry(parents), len(parents)
+    (depth, rows), n = layout(parents), len(parents)
     x, y = [0, *depth.tolist()], [0, *(-rows).tolist()]
     left: list[dict[str, Any]] = []
     for node, up in enumerate(parents, 1):
@@ -70,8 +70,8 @@ def mask_figure(parents: Sequence[int], names: Sequence[str], before: int = 2) -
             left.append({"text": f"{x[node]:+d}", "at": at, "anchor": "middle", "colour": WARM})
     right = []
     columns = [*(f"{k - before + 1}" for k in range(before)), *names]
-    sees = np.concatenate([np.ones((n, before), bool), seen], axis=1)
-    for row, column in np.argwhere(sees).tolist():
+    seen = np.concatenate([np.ones((n, before), bool), tree.ancestry(parents)], axis=1)
+    for row, column in np.argwhere(seen).tolist():
         own = column - before == row
         colour = COLOURS[4] if column < before else COLOURS[0] if own else COLOURS[2]
         sides = [column - 0.44, column + 0.44, -row - 0.44, -row + 0.44]
