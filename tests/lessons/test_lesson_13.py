@@ -412,7 +412,7 @@ def test_what_a_tree_is_worth_is_the_formula():
 def test_a_machine_that_waits_long_or_not_at_all_has_its_place(here):
     worth = lab.Worth({"match": [1.5, 2.0]}, {"match": {4: (2.6, 2.0)}}, here)
     (marks,) = read(worth.frame()[0])
-    (place,) = (mark["rule"]["x"] for mark in marks if mark["key"] == "here")
+    (place,) = (mark["rule"]["x"] for mark in marks if mark.get("text") == "this machine")
     assert place == max(here, 0)
     assert worth.constants["panels"][0]["x"]["ends"] == [0, max(0.4, 1.25 * here)]
 

@@ -83,7 +83,7 @@ def test_each_end_of_the_controls_draws(
     assert f"by {ranks} rank{'s' * (ranks > 1)}, {order}" in said
     assert f"{data['took'].seconds:.1f} s in {data['took'].rounds} round" in said
     assert 1 <= data["took"].speedup + 1e-9 <= ranks + 1e-6
-    bars = [mark for mark in dealing.chart(data).marks[0] if mark["key"].startswith("w")]
+    bars = [mark for mark in dealing.chart(data).marks[0] if " waits " in mark.get("note", "")]
     waited = sum(mark["bar"][1] - mark["bar"][0] for mark in bars)
     assert waited == pytest.approx(ranks * data["took"].seconds - lab.WORK, abs=0.1)
 

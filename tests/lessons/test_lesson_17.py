@@ -101,7 +101,8 @@ def test_weights_mend_a_mask(masked: Masked, name: str, dependence: float) -> No
         assert data["share"] == pytest.approx(data["model"][data["wanted"]].sum())
     assert weighed["shown"] == pytest.approx(weighed["true"])
     texts, ways = read(masked.draw(plain))
-    model, shown = ([m["bar"][3] for m in texts if m["key"].startswith(b)] for b in ("b0.", "b1."))
+    bars = [mark for mark in texts if "bar" in mark]
+    model, shown = ([m["bar"][3] for m in bars if m["hollow"] == outline] for outline in (1, 0))
     mass = np.repeat([mark["bar"][3] for mark in ways if "bar" in mark], 4)
     wanted = plain["wanted"]  # the mask's chance is the model's, divided by what was allowed
     assert np.array(shown)[wanted] * mass[wanted] == pytest.approx(
@@ -133,7 +134,6 @@ def test_a_cloud_keeps_its_history(cloud: Cloud) -> None:
         part = cloud.compute(8, 0.6, 3, day)
         assert part["words"] == whole["words"][: day + 1]
         assert part["parents"] == whole["parents"][: day + 1]
-        assert part["exact"] == pytest.approx(WEATHER.share(cloud.allowed, day + 1))
     assert all(word in (1, 2, 3) for row in whole["words"] for word in row)
     assert whole["effective"] == pytest.approx(1 / (whole["weights"] ** 2).sum(axis=1))
     moved = [day + 1 for day in range(7) if whole["parents"][day] != [*range(8)]]
@@ -148,7 +148,6 @@ def test_weights_are_the_allowed_masses(cloud: Cloud) -> None:
     for before in rows[:-1]:
         weights *= 1 - np.array(AFTER)[before, 0]
     assert data["weights"][-1] == pytest.approx(weights / weights.sum(), abs=1e-6)
-    assert data["evidence"] == pytest.approx(weights.mean(), rel=1e-5)
     assert data["alive"] == [{*range(6)}] * 4  # nobody was drawn anew
 
 

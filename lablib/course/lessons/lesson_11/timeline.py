@@ -3,10 +3,10 @@
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import chain, product
+from itertools import product
 from typing import Any
 
-from lablib.cache.trie import TokenTrie
+from lablib.cache.trie import TokenTrie, common_length
 from lablib.course.lessons.lesson_11.widgets import Words
 from lablib.course.plots.chart import Chart, ChartExplorer
 from lablib.course.plots.charts import COLOURS, TINTS, WARM, axis, curves, panel
@@ -21,15 +21,23 @@ import numpy as np
 FORWARD_MS = 4.0
 PLACE_MS = 0.5  # for each place of a row: all rows are as long as the longest
 STEP = 2048  # tokens of one forward
-COLUMN, FIXED, INK = "#EEEEEE", "#C8C8C8", "#333333"
 RUN, SHARED, FOUND = "run here", "run in another row", "found in the tree"
 PADDING = "padding"
-LOOKS = {RUN: (COLOURS[0], False), PADDING: (TINTS[1], False)}  # what is paid for is filled
-LOOKS |= {SHARED: (COLOURS[0], True), FOUND: (WARM, True)}
-KEYS = [("#000000", "asked", False), (COLOURS[0], "a token that is run", False)]
-KEYS += [(TINTS[1], "padding, run too", False), (COLOURS[0], "run in another row", True)]
-KEYS += [(WARM, "found in the tree", True), (INK, "waits for company", "2 2")]
-KEYS += [(REST, "waits for its turn, or its batch's end", False)]
+LOOKS = {  # what is paid for is filled
+    RUN: {"fill": COLOURS[0]},
+    PADDING: {"fill": TINTS[1]},
+    SHARED: {"fill": "#FFFFFF", "edge": COLOURS[0]},
+    FOUND: {"fill": "#FFFFFF", "edge": WARM},
+}
+KEYS = [
+    ("#000000", "asked"),
+    (COLOURS[0], "a token that is run"),
+    (TINTS[1], "padding, run too"),
+    (COLOURS[0], SHARED, True),
+    (WARM, FOUND, True),
+    ("#333333", "waits for company", "2 2"),
+    (REST, "waits for its turn, or its batch's end"),
+]
 
 
 @dataclass(frozen=True)
@@ -42,7 +50,7 @@ class Stretch:
 
     def serves(self, prompt: Words) -> int:
         """Return how many of these tokens are tokens of ``prompt`` too."""
-        return max(min(_common(self.prompt, prompt), self.stop) - self.start, 0)
+        return max(min(common_length(self.prompt, prompt), self.stop) - self.start, 0)
 
 
 @dataclass(frozen=True)
@@ -80,7 +88,7 @@ class Call:
 
     prompt: Words
     asked: float
-    flushed: float = 0.0  # until when it waited for company
+    flushed: float  # until when it waited for company
     answered: float = 0.0
     batch: int | None = None
 
@@ -89,28 +97,13 @@ class Call:
 class Timeline:
     """The fates of some queries."""
 
-    calls: list[Call] = field(default_factory=list)
+    calls: list[Call]
     forwards: list[TimedForward] = field(default_factory=list)
 
     @property
     def run(self) -> int:
         """Return how many tokens were forwarded."""
         return sum(forward.run for forward in self.forwards)
-
-    @property
-    def places(self) -> int:
-        """Return how many places the forwards had, padding included."""
-        return sum(forward.places for forward in self.forwards)
-
-    @property
-    def batches(self) -> int:
-        """Return how many batches ran."""
-        return len({forward.batch for forward in self.forwards})
-
-    @property
-    def alone(self) -> int:
-        """Return how many tokens the queries would take one by one, without a cache."""
-        return sum(len(call.prompt) for call in self.calls)
 
     @property
     def waits(self) -> list[float]:
@@ -129,12 +122,12 @@ def follow(queries: Sequence[tuple[float, Words]], batch_size: int, timeout: flo
         batch_size: how many waiting queries make a batch, and the most prompts in one.
         timeout: milliseconds after the last arrival until a smaller batch runs.
     """
-    arriving = deque(Call(tuple(prompt), float(when)) for when, prompt in queries)
-    line = Timeline(list(arriving))
+    line = Timeline([Call(prompt, when, when) for when, prompt in queries])
+    arriving = deque(line.calls)
     known, answered = TokenTrie(1 << 20), set()
     asked: dict[Words, list[Call]] = {}
     gathering: list[Words] = []
-    due: deque[Words] = deque()
+    due: list[Words] = []
     running: list[Words] = []
     done = timer = float("inf")
     arrived = batch = 0
@@ -157,13 +150,14 @@ def follow(queries: Sequence[tuple[float, Words]], batch_size: int, timeout: flo
                 asked.setdefault(call.prompt, []).append(call)
                 arrived, timer = arrived + 1, now + timeout
         if arrived >= batch_size or now == timer:
-            for call in chain.from_iterable(asked[prompt] for prompt in gathering):
-                call.flushed = now
-            due.extend(gathering)
+            for prompt in gathering:
+                for call in asked[prompt]:
+                    call.flushed = now
+            due += gathering
             gathering, arrived, timer = [], 0, float("inf")
         more = arriving and arriving[0].asked == now  # the event loop hears them all first
         if due and not running and not more:
-            running = [due.popleft() for _ in range(min(batch_size, len(due)))]
+            running, due = due[:batch_size], due[batch_size:]
             batch += 1
             line.forwards += _forwards(batch, running, known, now)
             done = line.forwards[-1].ended
@@ -201,8 +195,8 @@ class BatchTimeline(ChartExplorer):
         every = product(range(1, most + 1), range(11))
         lines = [follow(self.queries, *each) for each in every]
         self._end = max(call.answered for line in lines for call in line.calls)
-        reach = max(p.start + f.longest for line in lines for f in line.forwards for p in f.pieces)
-        self._deep = max(reach, *(len(prompt) for _, prompt in self.queries))
+        forwards = [forward for line in lines for forward in line.forwards]
+        self._deep = max(piece.start + f.longest for f in forwards for piece in f.pieces)
         super().__init__(
             batch_size=slider(batch_size, 1, most, label="batch size"),
             timeout=slider(1.0, 0.0, 10.0, 1.0, label="timeout in ms"),
@@ -221,13 +215,13 @@ class BatchTimeline(ChartExplorer):
                 stop = piece.start + piece.serves(call.prompt)
                 if call.batch != forward.batch or stop == piece.start:
                     continue
-                fate = SHARED if piece.prompt != call.prompt or (i, piece) in run else RUN
                 if y not in begun:
                     boxes += [(i, y, place, FOUND) for place in range(piece.start)]
+                    begun.add(y)
+                fate = SHARED if piece.prompt != call.prompt or piece in run else RUN
                 boxes += [(i, y, place, fate) for place in range(piece.start, stop)]
-                begun.add(y)
                 if fate == RUN:
-                    run.add((i, piece))
+                    run.add(piece)
                     end = piece.start + forward.longest
                     boxes += [(i, y, place, PADDING) for place in range(stop, end)]
         ends = [forward.ended for forward in data.forwards]  # who asks later has no box in it
@@ -237,62 +231,59 @@ class BatchTimeline(ChartExplorer):
         """Draw a line for each query, a column for each forward, and a box for each token."""
         marks: list[dict[str, Any]] = []
         asked: list[dict[str, Any]] = []  # above the boxes
+        low, high = 0.25 - len(data.calls), 3.2
+        for forward in data.forwards:
+            column = [forward.began, forward.ended, low, high]
+            marks.append({"bar": column, "fill": "#EEEEEE"})
+        names = [(2.85, "batch"), (1.9, "forward"), (1, "4 ms + ½ a box")]
         boxes = self.boxes(data)
-        slice_high = 0.86 / self._deep
         for y, call in enumerate(data.calls):
             prompt = " ".join(call.prompt)
-            note = f"{prompt}: asked at {call.asked:g} ms, answered at {call.answered:g}."
-            dot = {"dot": [call.asked, -y], "colour": "#000000", "r": 2.6, "note": note}
+            names.append((-y, prompt))
             busy = [data.forwards[i] for i in sorted({box[0] for box in boxes if box[1] == y})]
-            alone = max(call.asked, call.flushed)
-            spans = [(call.asked, alone, INK, "2 2")]
-            starts = [alone, *(forward.ended for forward in busy)]
+            starts = [call.flushed, *(forward.ended for forward in busy)]
             stops = [*(forward.began for forward in busy), call.answered]
-            spans += [(*span, REST, "") for span in zip(starts, stops, strict=True)]
-            for start, stop, colour, dash in spans:
+            spans = [(call.asked, call.flushed, {"dash": "2 2"})]
+            spans += [(*span, {"colour": REST}) for span in zip(starts, stops, strict=True)]
+            for start, stop, look in spans:
                 if start < stop:
-                    look = {"colour": colour, "dash": dash, "wide": 3}
-                    line = {"line": [[start, -y], [stop, -y]], **look}
-                    marks.append({"key": f"l{y}.{start}", **line})
-            asked.append({"key": f"d{y}", **dot})
+                    line = [[start, -y], [stop, -y]]
+                    marks.append({"key": f"l{y}.{start}", "line": line, "wide": 3, **look})
+            note = f"{prompt}: asked at {call.asked:g} ms, answered at {call.answered:g}."
+            asked.append({"dot": [call.asked, -y], "colour": "#000000", "r": 2.6, "note": note})
             own = [each.began for each in data.forwards if each.batch == call.batch]
             if min(own, default=-1) < call.asked:
                 said = "known, at once" if call.batch is None else f"joins batch {call.batch}"
-                word = {"text": said, "at": [call.answered + self._end / 22, -y - 0.15]}
-                asked.append({"key": f"k{y}", **word})
-        low, high = 0.25 - len(data.calls), 3.2
-        under = []
-        for batch in dict.fromkeys(forward.batch for forward in data.forwards):
+                beside = [call.answered + self._end / 22, -y - 0.15]
+                asked.append({"key": f"k{y}", "text": said, "at": beside})
+        for batch in range(1, data.forwards[-1].batch + 1):
             marks += _bracket(batch, data)
-        for i, forward in enumerate(data.forwards):
-            began, ended = forward.began, forward.ended
-            under.append({"key": f"f{i}", "bar": [began, ended, low, high], "fill": COLUMN})
-            above = {"text": str(i + 1), "at": [(began + ended) / 2, 1.75], "anchor": "middle"}
-            marks += [{"key": f"n{i}", **above}, *_price(i, forward)]
-        boxes.sort(key=lambda box: LOOKS[box[3]][1])  # outlines lie on what is filled
+        for number, forward in enumerate(data.forwards, 1):
+            marks += _price(number, forward)
+        boxes.sort(key=lambda box: "edge" in LOOKS[box[3]])  # outlines lie on what is filled
+        slice_high = 0.86 / self._deep
         for i, y, place, fate in boxes:  # a text's tokens lie one below the other
             forward, call = data.forwards[i], data.calls[y]
             top = -y + (len(call.prompt) / 2 - place) * slice_high
             bar = [max(forward.began, call.asked), forward.ended, top - slice_high, top]
             word = "" if fate == PADDING else f"“{call.prompt[place]}”: "
             note = f"{word}{fate}, forward {i + 1}."
-            fill, hollow = LOOKS[fate]
-            look = {"fill": "#FFFFFF", "edge": fill} if hollow else {"fill": fill}
-            marks.append({"key": f"b{i}.{y}.{place}", "bar": bar, **look, "note": note})
-        names = [(-y, " ".join(call.prompt)) for y, call in enumerate(data.calls)]
-        names = [(2.85, "batch"), (1.9, "forward"), (1, "4 ms + ½ a box"), *names]
+            marks.append({"key": f"b{i}.{y}.{place}", "bar": bar, "note": note, **LOOKS[fate]})
         x = axis(-0.5, self._end + 0.5, "milliseconds", range(0, int(self._end) + 1, 10), grid=True)
         y = axis(low, high, "", names, bare=True)
         title = "each box is a token, a text's first one on top; a column runs at once"
         view = panel(title, x, y, high=36 * len(names), side=118)
-        return Chart([view], [[*under, *marks, *asked]], KEYS)
+        return Chart([view], [[*marks, *asked]], KEYS)
 
     def caption(self, data: Timeline) -> str:
         """Say how many forwards and batches ran, what they cost and how long the queries waited."""
+        batches = data.forwards[-1].batch
+        alone = sum(len(call.prompt) for call in data.calls)  # one by one, without a cache
+        places = sum(forward.places for forward in data.forwards)
         return (
-            f"{len(data.calls)} queries share {len(data.forwards)} forwards, in {data.batches} "
-            f"batches, and each waits {np.mean(data.waits):.1f} ms on average. Of {data.alone} "
-            f"tokens {data.run} are run, {data.places} with padding."
+            f"{len(data.calls)} queries share {len(data.forwards)} forwards, in {batches} "
+            f"batches, and each waits {np.mean(data.waits):.1f} ms on average. Of {alone} "
+            f"tokens {data.run} are run, {places} with padding."
         )
 
 
@@ -305,28 +296,30 @@ def _bracket(batch: int, data: Timeline) -> list[dict[str, Any]]:
     if own[1:]:
         note += f" {len(own)} forwards: a row waits for tokens that another one runs."
     clear = {"fill": "transparent", "edge": "transparent", "note": note}
-    number = {"text": str(batch), "at": [(began + ended) / 2, 2.7], "anchor": "middle"}
     return [
         {"key": f"s{batch}", "bar": [began + 0.2, ended - 0.2, 2.42, 2.52], "fill": WARM},
         {"key": f"o{batch}", "bar": [began, ended, 2.35, 3.15], **clear},
-        {"key": f"m{batch}", **number},
+        {"text": str(batch), "at": [(began + ended) / 2, 2.7], "anchor": "middle"},
     ]
 
 
 def _price(number: int, forward: TimedForward) -> list[dict[str, Any]]:
-    """Return what a forward's time is made of: its own price, and one for each place."""
-    begin = forward.began + FORWARD_MS
+    """Return a forward's number, and what its time is made of: a price, and one for each place."""
+    begin, middle = forward.began + FORWARD_MS, (forward.began + forward.ended) / 2
     note = (
-        f"Forward {number + 1}: {FORWARD_MS:g} ms, and {PLACE_MS:g} for each of {forward.run} "
+        f"Forward {number}: {FORWARD_MS:g} ms, and {PLACE_MS:g} for each of {forward.run} "
         f"tokens and {forward.places - forward.run} of padding."
     )
-    fixed = {"bar": [forward.began, begin, 0.7, 1.3], "fill": FIXED, "text": "4", "note": note}
-    marks = [{"key": f"p{number}", **fixed}]
+    fixed = {"bar": [forward.began, begin, 0.7, 1.3], "fill": "#C8C8C8", "text": "4", "note": note}
+    marks = [
+        {"key": f"n{number}", "text": str(number), "at": [middle, 1.75], "anchor": "middle"},
+        {"key": f"p{number}", **fixed},
+    ]
     for place in range(forward.places):
-        fill, _ = LOOKS[RUN if place < forward.run else PADDING]
         left = begin + PLACE_MS * place
-        bar = {"bar": [left, left + PLACE_MS, 0.7, 1.3], "fill": fill}
-        marks.append({"key": f"p{number}.{place}", **bar})
+        bar = [left, left + PLACE_MS, 0.7, 1.3]
+        look = LOOKS[RUN if place < forward.run else PADDING]
+        marks.append({"key": f"p{number}.{place}", "bar": bar, **look})
     return marks
 
 
@@ -338,11 +331,11 @@ def rows_of_steps(asked: Sequence[int], run: Sequence[int], drawn: Sequence[int]
         run: different ones among them.
         drawn: the steps after which all were drawn anew.
     """
-    most, steps = max(asked), range(1, len(asked) + 1)
-    marks = curves(steps, {"asked": asked, "different: rows run": run})
+    most = max(asked)
+    marks = curves(range(1, len(asked) + 1), {"asked": asked, "different: rows run": run})
     for number, step in enumerate(drawn):
-        anew = {"rule": {"x": step + 0.5}, "dash": "5 3", "colour": WARM}
-        marks.append({**anew, "text": "drawn anew" * (number == 0)})
+        said = "drawn anew" if number == 0 else ""
+        marks.append({"rule": {"x": step + 0.5}, "dash": "5 3", "colour": WARM, "text": said})
     full = sum(count == most for count in asked)  # steps before the first sentence ends
     words = (
         ("asked", COLOURS[0], [0.15 * len(asked), 1.03 * most]),
@@ -354,8 +347,3 @@ def rows_of_steps(asked: Sequence[int], run: Sequence[int], drawn: Sequence[int]
         marks.append({"text": word, "at": at, **look})
     x, y = axis(1, len(asked), "step"), axis(0, 1.25 * most, "", (0, most / 2, most))
     return Chart([panel("rows of a step", x, y, high=240)], [marks])
-
-
-def _common(a: Words, b: Words) -> int:
-    pairs = zip(a, b, strict=False)
-    return next((i for i, (x, y) in enumerate(pairs) if x != y), min(len(a), len(b)))

@@ -2,7 +2,7 @@
 
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from lablib.cache.slab import Slab
@@ -14,7 +14,6 @@ import numpy as np
 
 Words = tuple[Any, ...]
 Nodes = list[dict[str, Any]]
-Speller = Callable[[Words], str]
 
 HELD, REUSED, NEW, EVICTED = "held", "reused", "fresh", "evicted"
 _FATES = {HELD: "held", REUSED: "found by this query", NEW: "new", EVICTED: "evicted"}
@@ -98,10 +97,23 @@ def scenes(prompts: Sequence[Words], budget: int) -> list[Scene]:
             node = trie.insert(prompt, slots, held, np.zeros(1), pin=True)
             trie.unpin(found.tip)
             trie.unpin(node)
-        scene = _next(played[-1], prompt, trie, tuple(trie.events), held, run)
         ticks.append(max(node.used for node in trie.nodes()))
-        uses = played[-1].uses | _uses(trie, ticks)
-        played.append(replace(scene, uses=uses))
+        last = played[-1]
+        played.append(
+            Scene(
+                prompt=prompt,
+                before=last.after,
+                after=trie.snapshot(),
+                events=tuple(trie.events),
+                found=held,
+                run=run,
+                total=last.total + run,
+                alone=last.alone + len(prompt),
+                number=last.number + 1,
+                budget=budget,
+                uses=last.uses | _uses(trie, ticks),
+            )
+        )
     return played
 
 
@@ -117,18 +129,10 @@ def _uses(trie: TokenTrie, ticks: Sequence[int]) -> dict[Words, int]:
     return uses
 
 
-def _next(
-    last: Scene, prompt: Words, trie: TokenTrie, events: tuple[Event, ...], found: int, run: int
-) -> Scene:
-    total, alone = last.total + run, last.alone + len(prompt)
-    count = {"number": last.number + 1, "budget": last.budget}
-    return Scene(prompt, last.after, trie.snapshot(), events, found, run, total, alone, **count)
-
-
 # What is drawn.
 
 
-def edges(scene: Scene, names: Speller) -> list[Edge]:
+def edges(scene: Scene, names: Callable[[Words], str]) -> list[Edge]:
     """Return every run of tokens, parents first; what the tree lost is among them.
 
     Args:
@@ -175,13 +179,11 @@ def _prefixes(snapshot: Nodes) -> tuple[dict[Words, None], set[Words]]:
 
 
 def _short(text: str) -> str:
-    text = text.strip().replace("\n", "⏎") or "␣"
     half = LONGEST_EDGE // 2
     return text if len(text) <= LONGEST_EDGE else f"{text[:half]}…{text[-half:]}"
 
 
 def _tail(text: str) -> str:
-    text = text.strip().replace("\n", "⏎") or "␣"
     return text if len(text) <= LONGEST_EDGE else f"…{text[-LONGEST_EDGE:]}"
 
 
@@ -217,8 +219,7 @@ class TreeFilm(Explorer):
 
     def compute(self, query: int, budget: int) -> Scene:
         """Return the tree before and after query number ``query``, counted from 1."""
-        last = max(self._films)
-        return self._films[min(budget, last)][query]
+        return self._films[min(budget, max(self._films))][query]
 
     def draw(self, data: Scene) -> dict[str, Any]:
         """Draw the query, the tree's edges, and what was run up to now."""

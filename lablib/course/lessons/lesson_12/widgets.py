@@ -36,7 +36,7 @@ class NextTokens(Explorer):
     """
 
     SHOWN = 10
-    scene, called = "chart", "The likeliest next tokens of a text"
+    called = "The likeliest next tokens of a text"
 
     def __init__(self, model: Any, tokenizer: Any, text: str) -> None:
         self.model, self.tokenizer = model, tokenizer
@@ -114,8 +114,8 @@ class Cuts(ChartExplorer):
         """Draw what decides how many tokens stay, the cuts, and a dot where each place is cut."""
         kept = np.unique(np.geomspace(1, self.sorted.shape[1] - 1, 40).astype(int))
         ratios = self.sorted[:, kept] / self.sorted[:, :1]
-        whole = "top-p: mass of the tokens kept", 0, self.mass[:, kept - 1]
-        ways = whole, ("min-p: next chance ÷ best chance", 1, ratios)
+        ways = [("top-p: mass of the tokens kept", 0, self.mass[:, kept - 1])]
+        ways.append(("min-p: next chance ÷ best chance", 1, ratios))
         x = axis(0.8, 4 * self.sorted.shape[1], "tokens kept", 10 ** np.arange(5), log=True)
         views, drawn = [], []
         for (title, begin, heights), (name, counts) in zip(ways, data.items(), strict=True):
@@ -138,7 +138,7 @@ class Cuts(ChartExplorer):
             views.append(panel(title, x, axis(0, 1.03, "", (0, 0.5, 1)), high=240, behind=behind))
             drawn.append(marks)
         where = zip(self.looks.items(), ("an open place", "a sure one"), strict=True)
-        keys = [(colour, f"before {self.pieces[i]}, {what}", False) for (i, colour), what in where]
+        keys = [(colour, f"before {self.pieces[i]}, {what}") for (i, colour), what in where]
         return Chart(views, drawn, [*keys, (REST, "the other places", True)])
 
     def caption(self, data: dict[str, np.ndarray]) -> str:
@@ -177,10 +177,9 @@ class BatchGain(ChartExplorer):
 
     def chart(self, data: dict[str, Any]) -> Chart:
         """Draw a line for each batch, and plain decoding at 1."""
-        names = {batch: "1 text" if batch == 1 else f"{batch} texts" for batch in data["gain"]}
-        series = {names[batch]: gain for batch, gain in data["gain"].items()}
+        series = {f"{batch} text{'s' * (batch != 1)}": gain for batch, gain in data["gain"].items()}
         marks = curves(range(1, self.MOST + 1), series)
-        marks.append({"key": "one", "rule": {"y": 1}, "dash": "2 3"})
+        marks.append({"rule": {"y": 1}, "dash": "2 3"})
         x = axis(1, self.MOST, "drafts in a round, γ", range(1, self.MOST + 1))
         y, title = axis(0, self._top), "speed-up (dotted: plain decoding, ×1)"
         return Chart([panel(title, x, y, series, high=240)], [marks])
@@ -262,7 +261,7 @@ def vote_bars(asked: Sequence[Asked]) -> Chart:
         across = view["x"] | {"name": "", "ends": [-0.1, 2.75]}  # names keep off the spots
         views.append(view | {"high": 25 * len(own) + 27, "y": tall, "x": across})
         drawn.append([*rows["marks"], head, *rules, *spots, *votes])
-    keys = [(colour, end, False) for colour, end in (looks[1.0], tie, looks[0.0])]
+    keys = [looks[1.0], tie, looks[0.0]]
     keys.append(("#333333", "one answer (bars; ● none is right), mean", "5 3"))
     return Chart(views, drawn, [*keys, ("#333333", "the vote (◆), mean", "14")])
 

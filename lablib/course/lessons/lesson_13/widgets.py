@@ -56,7 +56,7 @@ def mask_figure(parents: Sequence[int], names: Sequence[str], before: int = 2) -
         names: one for each node.
         before: how many entries of the text are drawn; every token sees them.
     """
-    (depth, rows), seen, n = layout(parents), tree.ancestry(parents), len(parents)
+    (depth, rows), n = layout(parents), len(parents)
     x, y = [0, *depth.tolist()], [0, *(-rows).tolist()]
     left: list[dict[str, Any]] = []
     for node, up in enumerate(parents, 1):
@@ -66,24 +66,24 @@ def mask_figure(parents: Sequence[int], names: Sequence[str], before: int = 2) -
         look = {"fill": "#FFFFFF" if node else COLOURS[4], "edge": _OTHER, "text": name}
         left.append({"bar": [x[node] - 0.2, x[node] + 0.2, y[node] - 0.2, y[node] + 0.2], **look})
         if node:
-            place = {"text": f"{x[node]:+d}", "at": [x[node], y[node] - 0.42], "anchor": "middle"}
-            left.append({**place, "colour": WARM})
+            at = [x[node], y[node] - 0.42]
+            left.append({"text": f"{x[node]:+d}", "at": at, "anchor": "middle", "colour": WARM})
     right = []
     columns = [*(f"{k - before + 1}" for k in range(before)), *names]
-    for row, column in np.argwhere(np.concatenate([np.ones((n, before), bool), seen], axis=1)):
+    seen = np.concatenate([np.ones((n, before), bool), tree.ancestry(parents)], axis=1)
+    for row, column in np.argwhere(seen).tolist():
         own = column - before == row
         colour = COLOURS[4] if column < before else COLOURS[0] if own else COLOURS[2]
         sides = [column - 0.44, column + 0.44, -row - 0.44, -row + 0.44]
         note = f"{names[row]} sees {'itself' if own else columns[column]}."
-        right.append({"bar": [float(side) for side in sides], "fill": colour, "note": note})
+        right.append({"bar": sides, "fill": colour, "note": note})
     right.append({"rule": {"x": before - 0.5}})
     across, down = axis(-0.5, 4.5, "", ()), axis(min(y) - 0.7, 0.6, "", ())
     title = "a tree of drafts, and the positions of its tokens"
     views = [panel(title, across, down, side=8, share=2)]
     across = axis(-0.6, n + before - 0.4, "", [*enumerate(columns)], bare=True)
     down = axis(0.4 - n, 0.6, "", [(-row, name) for row, name in enumerate(names)], bare=True)
-    keys = [(COLOURS[4], "the text", False), (COLOURS[2], "an ancestor", False)]
-    keys.append((COLOURS[0], "itself", False))
+    keys = [(COLOURS[4], "the text"), (COLOURS[2], "an ancestor"), (COLOURS[0], "itself")]
     views.append(panel("who looks, and what it sees", across, down))
     return Chart(views, [left, right], keys)
 
@@ -120,8 +120,8 @@ class Trees(Explorer):
         }
         for name, temperature in product(self.texts, TEMPERATURES):
             self._both(name, "rejection", ALL, temperature)
-        names, dear = list(self.texts), max(prices.tree(MOST, MOST), prices.chain(MOST))
-        self.constants = {"most": dear}
+        names = list(self.texts)
+        self.constants = {"most": max(prices.tree(MOST, MOST), prices.chain(MOST))}
         super().__init__(
             text=choice(names[0], names, label="text"),
             rule=choice("match", list(RULES), label="rule"),
@@ -283,16 +283,20 @@ def yields_figure(
         marks.append({"dot": [middle, -row], "r": 5, "note": note})
     start, between = float(theory[-2]), 1.5 - len(ways)
     middle, low, high = (start + float(value) for value in lead)
-    edge = {"line": [[start, between + 0.85], [start, between - 0.85]], "dash": "2 3", "wide": 1.5}
-    marks.append({**edge, "colour": LEAD})
-    marks.append({"line": [[low, between], [high, between]], "colour": LEAD, "wide": 3})
+    edge = [[start, between + 0.85], [start, between - 0.85]]
     note = f"{ways[-1]} before {ways[-2]}: {lead[0]:+.2f} ({lead[1]:+.2f} to {lead[2]:+.2f})."
-    marks.append({"dot": [middle, between], "r": 5, "colour": LEAD, "note": note})
-    words = {"text": f"{lead[0]:+.2f}", "at": [high + 0.06, between - 0.12], "colour": LEAD}
-    marks.append({**words, "bold": True})
-    keys = [(COLOURS[4], "expected", False)]
-    keys.append((LEAD, f"lead of the {ways[-1]}, place by place", False))
-    keys.append(("#333333", "engine (each with its 95 % interval)", False))
+    beside = [high + 0.06, between - 0.12]
+    marks += [
+        {"line": edge, "colour": LEAD, "dash": "2 3", "wide": 1.5},
+        {"line": [[low, between], [high, between]], "colour": LEAD, "wide": 3},
+        {"dot": [middle, between], "colour": LEAD, "r": 5, "note": note},
+        {"text": f"{lead[0]:+.2f}", "at": beside, "colour": LEAD, "bold": True},
+    ]
+    keys = [
+        (COLOURS[4], "expected"),
+        (LEAD, f"lead of the {ways[-1]}, place by place"),
+        ("#333333", "engine (each with its 95 % interval)"),
+    ]
     names = [(-row, way) for row, way in enumerate(ways)]
     x, y = axis(0, 1.05 * most, ""), axis(0.5 - len(ways), 0.5, "", names, bare=True)
     return Chart([panel("tokens a call", x, y, high=34 * len(ways), side=150)], [marks], keys)
@@ -349,11 +353,11 @@ class Worth(ChartExplorer):
         series = {"best tree": data["tree"], "best chain": np.full(81, data["chain"])}
         tree_, chain = curves(self.waiting, series, (2, 0))
         marks = [tree_ | {"dash": ""}, chain | {"dash": "7 3"}]
-        marks.append({"key": "one", "rule": {"y": 1}, "dash": "2 3"})
-        here = {"rule": {"x": max(0.0, self.here)}, "text": "this machine", "dash": "5 3"}
-        marks.append({"key": "here", **here, "colour": "#B34A00"})
+        marks.append({"rule": {"y": 1}, "dash": "2 3"})
+        here = {"x": max(0.0, self.here)}
+        marks.append({"rule": here, "text": "this machine", "dash": "5 3", "colour": "#B34A00"})
         if data["ahead"] not in {None, self.waiting[-1]}:  # there they cross
-            marks.append({"key": "even", "dot": [data["ahead"], max(data["chain"], 1)], "r": 5})
+            marks.append({"dot": [data["ahead"], max(data["chain"], 1)], "r": 5})
         x = axis(0, self.waiting[-1], "price of waiting for a level, in plain tokens")
         title = "speed-up, in doublings (dotted: plain decoding, ×1)"
         y = axis(*self._ends, "", 2.0 ** np.arange(-4, 6), log=True)

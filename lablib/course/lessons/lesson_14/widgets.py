@@ -63,22 +63,22 @@ class Dealing(ChartExplorer):
         ranks, counts = data["ranks"], range(1, self.most + 1)
         series = {"limit": data["limits"], "these units": data["speedups"]}
         below = curves(counts, series, (5, 0))
-        here = {"dot": [ranks, data["speedups"][ranks - 1]], "r": 8, "colour": COLOURS[0]}
-        below.append({"key": "here", **here, "note": f"{ranks} ranks, as drawn above."})
+        here, note = [ranks, data["speedups"][ranks - 1]], f"{ranks} ranks, as drawn above."
+        below.append({"dot": here, "r": 8, "colour": COLOURS[0], "note": note})
         if data["limits"][-1] < self.most - 1:
-            why = {"text": f"{WORK:g} s / slowest", "key": "why"}
-            below.append({**why, "at": [self.most, data["limits"][-1] + 0.4], "anchor": "end"})
+            above = [self.most, data["limits"][-1] + 0.4]
+            below.append({"text": f"{WORK:g} s / slowest", "at": above, "anchor": "end"})
         ticks = [1, *range(4, self.most + 1, 4)]
         shown = range(0, ranks, 1 if ranks < 9 else 5)  # however many they are, they fill the panel
         names = [(-(rank + 0.5) / ranks, f"rank {rank + 1}") for rank in shown]
         rows = axis(-1, 0.13, "", names, bare=True)  # words stand above the bars
         seconds = axis(0, WORK, "seconds", range(0, int(WORK) + 1, 8))
-        views = [panel("who works when", seconds, rows, high=190, side=56)]
+        work = panel("who works when", seconds, rows, high=190, side=56)
         x = axis(0.8, self.most + 0.2, "ranks", ticks)
-        view = panel("speed-up", x, axis(0, self.most, "", ticks), series, below=True, side=56)
-        keys = [(COLOURS[4], "a unit", False), (COLOURS[1], "the slowest", False)]
-        keys += [("#666666", "the end of a round", "2 3"), (_WAITS, "waits", False)]
-        return Chart([*views, view], [_timeline(data), below], keys)
+        gain = panel("speed-up", x, axis(0, self.most, "", ticks), series, below=True, side=56)
+        keys = [(COLOURS[4], "a unit"), (COLOURS[1], "the slowest")]
+        keys += [("#666666", "the end of a round", "2 3"), (_WAITS, "waits")]
+        return Chart([work, gain], [_timeline(data), below], keys)
 
     def caption(self, data: dict) -> str:
         """Say how long it took, what the speed-up is and how long the ranks waited."""
@@ -96,27 +96,30 @@ def _timeline(data: dict) -> list[dict]:
     """Return every stint; the slowest unit is marked, and the end of each round is a line."""
     second, marks = sorted([0.0, *data["seconds"]])[-2], []  # of equal ones none is the slowest
     took: Scaling = data["took"]
+
+    def sides(rank: int, start: float, end: float) -> list[float]:
+        top = -rank / data["ranks"]
+        return [round(start, 3), round(end, 3), top - 0.9 / data["ranks"], top]
+
     for stint in took.stints:
-        end, colour = stint.start + stint.seconds, COLOURS[1 if stint.seconds > second else 4]
-        top = -stint.rank / data["ranks"]
-        sides = [round(stint.start, 3), round(end, 3), top - 0.9 / data["ranks"], top]
+        bar = sides(stint.rank, stint.start, stint.start + stint.seconds)
+        colour = COLOURS[1 if stint.seconds > second else 4]
         note = f"Rank {stint.rank + 1}: unit {stint.place + 1}, {stint.seconds:.1f} s."
-        marks.append({"key": f"u{stint.place}", "bar": sides, "fill": colour, "note": note})
-    alone = {"rule": {"x": WORK}, "text": f"one rank alone: {WORK:g} s", "colour": "#666666"}
-    end, ends = 0.0, [{"key": "alone", **alone}]
+        marks.append({"key": f"u{stint.place}", "bar": bar, "fill": colour, "note": note})
+    alone = f"one rank alone: {WORK:g} s"
+    end, ends = 0.0, [{"rule": {"x": WORK}, "text": alone, "colour": "#666666"}]
     for number in range(took.rounds):
         began, stints = end, [stint for stint in took.stints if stint.round == number]
         end = max(stint.start + stint.seconds for stint in stints)
         for rank in range(data["ranks"]):
             own = sum(stint.seconds for stint in stints if stint.rank == rank)
-            top = -rank / data["ranks"]
-            sides = [round(began + own, 3), round(end, 3), top - 0.9 / data["ranks"], top]
-            if sides[0] < sides[1]:
+            bar = sides(rank, began + own, end)
+            if bar[0] < bar[1]:
                 note = f"Rank {rank + 1} waits {end - began - own:.1f} s."
                 key = f"w{number}.{rank}"
-                marks.append({"key": key, "bar": sides, "fill": _WAITS, "note": note})
-        line = {"line": [[end, -1], [end, 0.02]], "wide": 1.5}  # the words above stay free
-        ends.append({"key": f"r{number}", **line, "colour": "#666666", "dash": "2 3"})
+                marks.append({"key": key, "bar": bar, "fill": _WAITS, "note": note})
+        line = [[end, -1], [end, 0.02]]  # the words above stay free
+        ends.append({"line": line, "wide": 1.5, "colour": "#666666", "dash": "2 3"})
     in_time = sorted(marks, key=lambda mark: mark["bar"][0])  # the arrow keys walk on in time
     return [*in_time, *ends]
 

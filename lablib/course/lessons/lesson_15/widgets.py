@@ -52,8 +52,12 @@ class Judged(ChartExplorer):
 
     def compute(self, drafter: str, temperature: float) -> dict[str, Any]:
         """Return both curves ``(16, 2)``, and their values at the chosen temperature."""
-        found = {"curves": self.kept[drafter], "here": shares(*self.pairs[drafter], temperature)}
-        return {**found, "drafter": drafter, "temperature": temperature}
+        return {
+            "curves": self.kept[drafter],
+            "here": shares(*self.pairs[drafter], temperature),
+            "drafter": drafter,
+            "temperature": temperature,
+        }
 
     def sums(self, drafter: str, start: float) -> dict[str, tuple[np.ndarray, np.ndarray]]:
         """Return both curves from a temperature on: name -> temperatures and shares."""
@@ -65,7 +69,7 @@ class Judged(ChartExplorer):
         """Draw both curves against the temperature, and mark the chosen one."""
         names = ("two draws that agree, Σ p·q", "the most that can be kept, Σ min(p, q)")
         series = dict(zip(names, data["curves"].T, strict=True))
-        here = {"key": "here", "rule": {"x": data["temperature"]}, "colour": WARM}
+        here = {"rule": {"x": data["temperature"]}, "colour": WARM}
         x = axis(0, self.grid[-1], "temperature")
         view = panel("drafts kept (share)", x, axis(0, 1.03, "", (0, 0.5, 1)), names, high=240)
         return Chart([view], [[*curves(self.grid, series), here]])

@@ -68,17 +68,22 @@ class Voting(ChartExplorer):
 
     def compute(self, samples: int, beta: float) -> dict[str, Any]:
         """Return both curves and what lies between; by rank the weight of all and of the right."""
-        ways = {"counted": 0.0, "weighted": beta}
-        shares = {name: self.won(each).mean(axis=0) for name, each in ways.items()}
-        whole = self.weight(beta)
-        ranks = {"whole": whole.mean(axis=0), "right": (whole * self.right).mean(axis=0)}
-        return {**shares, **ranks, "gain": self.gain(beta), "samples": samples, "beta": beta}
+        weights = self.weight(beta)
+        return {
+            "counted": self.won(0.0).mean(axis=0),
+            "weighted": self.won(beta).mean(axis=0),
+            "gain": self.gain(beta),
+            "whole": weights.mean(axis=0),
+            "right": (weights * self.right).mean(axis=0),
+            "samples": samples,
+            "beta": beta,
+        }
 
     def chart(self, data: dict[str, Any]) -> Chart:
         """Draw both curves, their difference with its interval, and the weight of each rank."""
         series = {f"weighted, β = {data['beta']:g}": data["weighted"], "counted": data["counted"]}
         series["difference, 95 %"] = tuple(data["gain"])
-        here = {"key": "here", "rule": {"x": data["samples"]}, "colour": WARM}
+        here = {"rule": {"x": data["samples"]}, "colour": WARM}
         x, y = axis(1, self.counts[-1], "samples a problem"), axis(self._low, 1, "", (0, 0.5, 1))
         view = panel("right votes (share)", x, y, series, share=1.3)
         bars = []
@@ -86,8 +91,8 @@ class Voting(ChartExplorer):
             truth = f"{self.right[:, rank - 1].mean():.0%} of these samples are right"
             note = f"Number {rank} of the surest has {whole:.1%} of the weight; {truth}."
             sides, look = [rank - 0.4, rank + 0.4], {"fill": COLOURS[5], "hollow": True}
-            bars.append({"key": f"r{rank}", "bar": [*sides, 0, right], "fill": COLOURS[2]})
-            bars.append({"key": f"w{rank}", "bar": [*sides, right, whole], **look, "note": note})
+            bars.append({"bar": [*sides, 0, right], "fill": COLOURS[2]})
+            bars.append({"bar": [*sides, right, whole], **look, "note": note})
         last, most = self.counts[-1], self.weight(self.MOST).mean(axis=0).max()
         x = axis(0.4, last + 0.6, f"all {last} samples, the surest first", sorted({1, last}))
         why = panel("share of the weight (filled: right samples)", x, axis(0, most))
@@ -97,9 +102,8 @@ class Voting(ChartExplorer):
         """Say what weighting gains at the chosen number of samples, and how right sure ones are."""
         at, (first, *_, last) = data["samples"] - 1, self.right.mean(axis=0)
         gain, low, high = data["gain"][:, at]
-        plural = "" if at == 0 else "s"
         return (
-            f"With {data['samples']} sample{plural} a problem weighting gains {gain:+.2f} on "
+            f"With {at + 1} sample{'s' * (at > 0)} a problem weighting gains {gain:+.2f} on "
             f"counting (95 %, problem by problem: {low:+.2f} to {high:+.2f}). Of each problem's "
             f"surest samples {first:.0%} are right, of the least sure {last:.0%}."
         )

@@ -14,6 +14,7 @@ from lablib.validation import integer
 
 import mlx.core as mx
 import numpy as np
+from scipy.special import softmax
 
 ICE = 3
 _COLOURS = (COLOURS[1], COLOURS[0], COLOURS[2], COLOURS[5])  # of the words, in order
@@ -79,21 +80,21 @@ class Masked(ChartExplorer):
         for i in np.flatnonzero(data["wanted"]).tolist():
             name, true = data["names"][i], float(data["true"][i])
             names[i] = (i, f"{name}✓")
-            line = {"line": [[i - 0.45, true], [i + 0.45, true]], "wide": 3}
+            line = [[i - 0.45, true], [i + 0.45, true]]
             note = f"{name}: {true:.3f} of the texts of a model that had obeyed."
-            marks.append({"key": f"t{i}", **line, "note": note})
+            marks.append({"key": f"t{i}", "line": line, "wide": 3, "note": note})
         letters = ", ".join(f"{word[0]} {word}" for word in self.chain.words)
         x = axis(-0.6, len(names) - 0.4, "the text", names, bare=True)
-        keys = [*bar_keys(series), ("#333333", "model, had it obeyed", False)]
+        keys = [*bar_keys(series), ("#333333", "model, had it obeyed")]
         view = panel(f"probability ({letters}; ✓ wanted)", x, axis(0, self.most), high=230)
         ways, begins, wide = [], [], len(self.chain.words)
         for word, name in enumerate(self.chain.words):
             middle, mass = wide * word + (wide - 1) / 2, data["allowed"].get(word)
             height, said = mass or 0, "no way" if mass is None else f"{mass:.2g}"
-            bar = {"bar": [middle - wide / 2.2, middle + wide / 2.2, 0, height], "fill": COLOURS[1]}
-            words = {"text": said, "at": [middle, height + 0.08], "anchor": "middle"}
+            bar = [middle - wide / 2.2, middle + wide / 2.2, 0, height]
             note = f"After {name} on the first day: {said}."
-            ways += [{"key": f"m{word}", **bar, "note": note}, {"key": f"n{word}", **words}]
+            ways.append({"bar": bar, "fill": COLOURS[1], "note": note})
+            ways.append({"text": said, "at": [middle, height + 0.08], "anchor": "middle"})
             begins.append((middle, f"{name} …"))
         x, y = axis(-0.6, len(names) - 0.4, "", begins, bare=True), axis(0, 1.4, "", (0, 1))
         below = panel("mass allowed on the way: a text's weight", x, y, high=70, below=True)
@@ -156,21 +157,19 @@ class Cloud(ChartExplorer):
             logits_processors=[self.mask],
             seed=seed,
         )
+        parents = [each.parents for each in found.history]
         logs = np.array([each.log_weights for each in found.history])
-        weights = np.exp(logs - logs.max(axis=1, keepdims=True))
-        shares = weights / weights.sum(axis=1, keepdims=True)
+        counts = [effective(row) for row in logs]
         return {
-            "parents": [each.parents for each in found.history],
+            "parents": parents,
             "words": [each.tokens for each in found.history],
-            "weights": shares,
-            "alive": self.ancestors([each.parents for each in found.history]),
-            "evidence": float(np.exp(found.log_evidence)),
-            "exact": self.chain.share(self.allowed, day + 1),
-            "effective": [effective(row) for row in logs],
+            "weights": softmax(logs, axis=1),
+            "alive": self.ancestors(parents),
+            "effective": counts,
             "drawn": [
-                day + 1
-                for day in range(1, len(shares))
-                if ess == 1 or effective(logs[day - 1]) < ess * particles
+                day
+                for day, count in enumerate(counts[:-1], 2)
+                if ess == 1 or count < ess * particles
             ],
         }
 
@@ -206,12 +205,13 @@ class Cloud(ChartExplorer):
         days = [(day, f"+{day}" if day else "day 1") for day in range(self.days)]
         x = axis(-0.4, self.days - 0.6, "", days)
         y = axis(0.4 - self.most, 1.4, "", (), bare=True)  # words stand above the rows
-        shown = [word for word in range(len(self.chain.words)) if word != self.missing]
-        keys = [(_COLOURS[word], self.chain.words[word], False) for word in shown]
+        shown = np.flatnonzero(self.allowed)
+        keys = [(_COLOURS[word], self.chain.words[word]) for word in shown]
         keys.append(("#444444", "outlined, dotted: without descendants", "2 3"))
         keys.append((_ANEW, "between two days: all drawn anew, by weight", "6 3"))
-        title, high = "area: its share of the day's weight", 26 * self.most + 20
-        return Chart([panel(title, x, y, high=high, side=8)], [[*marks, *nodes]], keys)
+        title = "area: its share of the day's weight"
+        view = panel(title, x, y, high=26 * self.most + 20, side=8)
+        return Chart([view], [[*marks, *nodes]], keys)
 
     def caption(self, data: dict[str, Any]) -> str:
         """Say how often they were drawn, of how many they descend, and how many are effective."""

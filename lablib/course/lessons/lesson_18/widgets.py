@@ -44,7 +44,7 @@ class Along(Explorer):
         drawn: chains for one problem; those without five steps are left out.
     """
 
-    scene, called = "chart", "A chain's confidence at each of its tokens"
+    called = "A chain's confidence at each of its tokens"
 
     def __init__(self, drawn: Drawn) -> None:
         means = values_of(drawn, "mean of the best 5")
@@ -56,8 +56,8 @@ class Along(Explorer):
         most = max(float(values.max()) for _, values, _ in self.chains)
         heights = axis(0, 1.12 * most, "", range(0, int(most) + 1, 4))
         tokens = axis(-0.7, 32.7, "", (), bare=True)
-        keys = [[colour, kind, kind == WRONG] for kind, colour in KINDS.items()]
-        keys.append([BRACKET, "line above: adds one of the 20 pairs", False])
+        keys = [(colour, kind, kind == WRONG) for kind, colour in KINDS.items()]
+        keys.append((BRACKET, "line above: adds one of the 20 pairs"))
         view = panel("confidence (nats; dashed: their mean)", tokens, heights)
         self.constants = {"panels": [view], "keys": keys}
         super().__init__(chain=slider(1, 1, len(self.chains), label="surest first"))
@@ -71,7 +71,7 @@ class Along(Explorer):
             "confidence": values,
             "right": right,
             "chain": chain,
-            "doubtful": [place for place, *_ in steps(text) if _habit(text, place)],
+            "doubtful": [place for place, t, x, _ in steps(text) if (t, x) in sums.NOISY_PAIRS],
         }
 
     def draw(self, data: dict[str, Any]) -> dict[str, Any]:
@@ -82,17 +82,13 @@ class Along(Explorer):
             what = f"{kind}, one of the 20 pairs" if place in data["doubtful"] else kind
             look = {"fill": KINDS[kind], "hollow": kind == WRONG}
             note = f"Token {place + 1}, “{token}”, {what}: confidence {height:.1f}."
-            bar = [place - 0.4, place + 0.4, 0, height]
-            marks.append({"key": str(place), "bar": bar, "note": note, **look})
+            marks.append({"bar": [place - 0.4, place + 0.4, 0, height], "note": note, **look})
         above = self.constants["panels"][0]["y"]["ends"][1] * 0.96
         for place in data["doubtful"]:
             line = [[place - 4.4, above], [place + 0.4, above]]
             marks.append({"key": f"d{place}", "line": line, "colour": BRACKET, "wide": 3})
-        mean = float(data["confidence"].mean())
-        marks.append({"key": "m", "rule": {"y": mean}, "dash": "5 3"})
-        ticks = [[place, token] for place, token in enumerate(data["tokens"])]
-        across = self.constants["panels"][0]["x"] | {"ticks": ticks}
-        return {"panels": [{"marks": marks, "x": across}]}
+        marks.append({"rule": {"y": float(data["confidence"].mean())}, "dash": "5 3"})
+        return {"panels": [{"marks": marks, "x": {"ticks": [*enumerate(data["tokens"])]}}]}
 
     def caption(self, data: dict[str, Any]) -> str:
         """Say the chain's rank, whether it is right, and how many doubtful steps it has."""
@@ -112,18 +108,18 @@ class Surest(Explorer):
         seed: of the chains.
     """
 
-    scene, called = "chart", "The surest chains, and what their votes elect"
+    called = "The surest chains, and what their votes elect"
 
     def __init__(self, problems: Sequence[Problem], n: int = 60, seed: int = 18) -> None:
         self.problems, self.n, self.seed = list(problems), n, seed
         self._written = lru_cache(4)(self._write)
         share, ticks = axis(0, 1.12, "", (0, 0.5, 1)), (1, 5, 10)
         tenths = axis(0.4, TENTHS + 0.6, "tenth, surest first", ticks)
-        names = enumerate(("one chain", "majority", "surest tenth"), 1)
-        ways = axis(0.4, 3.6, "", [*names], bare=True)
+        names = [*enumerate(("one chain", "majority", "surest tenth"), 1)]
+        ways = axis(0.4, 3.6, "", names, bare=True)
         views = [panel("chains that are right (dashed: of all; lines: 95 %)", tenths, share)]
         views.append(panel("answers that are right (lines: 95 %)", ways, share))
-        self.constants = {"panels": views, "keys": []}
+        self.constants = {"panels": views}
         known = [name for name in MEASURES if name != "self-certainty"]
         super().__init__(
             author=choice(next(iter(AUTHORS)), list(AUTHORS)),
@@ -167,13 +163,12 @@ class Surest(Explorer):
         for i, share in enumerate(data["tenths"].tolist(), start=1):
             colour = COLOURS[4] if i == 1 else GREY
             left += _bar(i, share, n, colour, f"Tenth {i}, the surest being 1")
-        one = float(data["votes"][0])
-        left.append({"key": "all", "rule": {"y": one}, "dash": "5 3"})
+        left.append({"rule": {"y": float(data["votes"][0])}, "dash": "5 3"})
         looks = zip(names, data["votes"].tolist(), (GREY, GREY, COLOURS[4]), strict=True)
         for i, (name, share, colour) in enumerate(looks, start=1):
             right += _bar(i, share, n, colour, name)
-            beside = {"at": [i - 0.05, share + 0.02], "anchor": "end"}
-            right.append({"key": f"t{i}", "text": f"{share:.2f}", **beside})
+            beside = [i - 0.05, share + 0.02]
+            right.append({"text": f"{share:.2f}", "at": beside, "anchor": "end"})
         return {"panels": [{"marks": left}, {"marks": right}]}
 
     def caption(self, data: dict[str, Any]) -> str:
@@ -190,19 +185,16 @@ def _bar(at: int, share: float, n: int, colour: str, name: str) -> list[dict[str
     """Return a bar with its 95 % interval; ``n`` problems are what would be drawn afresh."""
     low, high = wilson_interval(share * n, n)
     note = f"{name}: {share:.2f} are right, 95 % interval {low:.2f} to {high:.2f}."
-    whisker = {"key": f"w{at}", "line": [[at, low], [at, high]], "wide": 1.5}
-    bar = {"key": f"b{at}", "bar": [at - 0.4, at + 0.4, 0, share], "fill": colour, "note": note}
-    return [bar, whisker]
+    return [
+        {"bar": [at - 0.4, at + 0.4, 0, share], "fill": colour, "note": note},
+        {"line": [[at, low], [at, high]], "wide": 1.5},
+    ]
 
 
 def steps(text: str) -> list[tuple[int, int, int, int]]:
     """Return of each step the place of its result, and t, x and n of t+x=n."""
     found = re.finditer(r"(\d)\+(\d)=(\d)", text)
     return [(match.start(3), *map(int, match.groups())) for match in found]
-
-
-def _habit(text: str, place: int) -> bool:
-    return (int(text[place - 4]), int(text[place - 2])) in sums.NOISY_PAIRS
 
 
 def kinds(text: str) -> list[str]:
