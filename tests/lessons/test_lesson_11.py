@@ -243,7 +243,7 @@ def test_the_timeline_says_what_was_saved():
     timeline = BatchTimeline([(0, ["a", "b"]), (0, ["a", "c"]), (1, ["a", "b"])])
     assert timeline.set(batch_size=2).startswith("3 queries share ")
     data = timeline.compute(batch_size=2, timeout=1.0)
-    assert timeline.picture.caption.endswith(" Of 6 tokens 3 are run, 3 with padding.")
+    assert timeline.view.caption.endswith(" Of 6 tokens 3 are run, 3 with padding.")
     assert data.calls[2].batch == data.calls[0].batch  # it joined one that was running
     assert f"{np.mean(data.waits):.1f} ms on average" in timeline.view.caption
     (marks,) = read(timeline.draw(data))
@@ -308,6 +308,14 @@ def test_each_token_of_a_timeline_is_a_box_and_each_that_is_run_a_filled_one(bat
     found = [mark for mark in boxes if "found in the tree" in mark["note"]]
     assert all("edge" in mark for mark in found)
     assert bool(found) == (len({call.batch for call in data.calls}) > 1)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_a_token_has_one_box_in_a_forward(seed):
+    rng = np.random.default_rng(seed)
+    queries = [(float(9 * (i // 2)), tuple("abcde"[: rng.integers(1, 6)])) for i in range(6)]
+    boxes = BatchTimeline.boxes(follow(queries, batch_size=2, timeout=1.0))
+    assert len({box[:3] for box in boxes}) == len(boxes)
 
 
 @pytest.mark.parametrize("batch_size", range(1, 7))

@@ -22,7 +22,7 @@ class Powers(ChartExplorer):
             count=slider(4, 1, 8),
             shown=choice("all", ["all", "none"]),
             on=toggle(True),
-            step=Player(5),
+            step=Player(0, 0, 4),
         )
 
     def compute(self, power, count, shown, on, step):
@@ -97,8 +97,7 @@ class Ending(Powers):
     """Its player ends where the count does, and begins there."""
 
     def __init__(self):
-        self.computed, step, power = 0, Player(9), slider(1.0, 0.0, 3.0)
-        step.value = step.play.value = 8
+        self.computed, step, power = 0, Player(8, 0, 8), slider(1.0, 0.0, 3.0)
         ChartExplorer.__init__(self, step=step, power=power, count=choice(3, [3, 8, 1]))
 
     def ends(self, step, power, count):
@@ -186,7 +185,7 @@ def test_a_notebook_gets_what_becomes_a_picture_when_it_is_recorded():
 
 
 def test_a_player_counts_in_the_browser():
-    player = Player(5, milliseconds=200)
+    player = Player(0, 0, 4, milliseconds=200)
     assert (player.max, player.play.max, player.play.interval) == (4, 4, 200)
     assert player.link.source[0] is player.play
     assert Powers().box.children[1].children[4].children[0].__class__.__name__ == "Play"

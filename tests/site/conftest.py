@@ -30,7 +30,8 @@ class Twice(ChartExplorer):
     def caption(self, data):
         return f"The bar is {data} high."
 
-twice = Twice(number=slider(3, 1, 4), of=choice("twice", ["once", "twice"]), step=Player(4, 50))
+of = choice("twice", ["once", "twice"])
+twice = Twice(number=slider(3, 1, 4), of=of, step=Player(0, 0, 3, 50))
 twice
 """
 SCENE = """

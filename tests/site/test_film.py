@@ -33,7 +33,7 @@ def small():
         height=slider(0.5, 0.0, 1.0, 0.5),
         word=choice("bb", [("a", "a"), ("two", "bb")]),
         on=toggle(True),
-        time=Player(3, 250, "moment"),
+        time=Player(0, 0, 2, 250, "moment"),
     )
 
 

@@ -76,14 +76,19 @@ class Player(widgets.IntSlider):
     """A slider through time with a play button; the browser counts, the kernel only draws.
 
     Args:
-        steps: it goes through 0 ... ``steps - 1``.
+        value: where it starts.
+        low: its left end.
+        high: its right end.
         milliseconds: time for each step.
         label: its description.
     """
 
-    def __init__(self, steps: int, milliseconds: int = 500, label: str = ""):
-        super().__init__(0, 0, steps - 1, description=label)
-        self.play = widgets.Play(max=steps - 1, interval=milliseconds, show_repeat=False)
+    def __init__(
+        self, value: int, low: int, high: int, milliseconds: int = 500, label: str = ""
+    ) -> None:
+        at = {"value": value, "min": low, "max": high}
+        super().__init__(**at, description=label)
+        self.play = widgets.Play(**at, interval=milliseconds, show_repeat=False)
         self.link = widgets.jslink((self.play, "value"), (self, "value"))
         look = {"flex_flow": "row wrap", "flex": "1 1 auto", "max_width": "54em"}
         self.row = widgets.HBox([self.play, self], layout=look)

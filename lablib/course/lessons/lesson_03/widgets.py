@@ -27,7 +27,7 @@ class BeforeAfter(Explorer):
         logits: the model's scores ``(V,)``, the best first.
     """
 
-    scene, called = "chart", "Probabilities of the next word, and where they are cut"
+    called = "Probabilities of the next word, and where they are cut"
 
     def __init__(self, words: Sequence[str], logits: Sequence[float]) -> None:
         self.words, self.logits = list(words), mx.array(logits, dtype=mx.float32)

@@ -20,7 +20,7 @@ class SlotTimeline(Explorer):
         slots: how many sequences are served at a time.
     """
 
-    scene, called = "chart", "Which sequence is in which slot, and when nobody is"
+    called = "Which sequence is in which slot, and when nobody is"
 
     def __init__(self, queues: Mapping[str, Sequence[int]], slots: int) -> None:
         self.queues, self.slots = dict(queues), slots
@@ -30,12 +30,10 @@ class SlotTimeline(Explorer):
         down = axis(0.5 - slots, 0.9, "", names, bare=True)  # words stand above
         keys = [[TINTS[0], "a sequence, by its letter"], [EMPTY, "nobody"]]
         self.constants = {"panels": [panel("", across, down, high=40 * slots + 16)], "keys": keys}
-        step = Player(most + 1, label="step")
-        step.value = step.play.value = most  # all is served
         super().__init__(
             queue=choice(next(iter(queues)), list(queues)),
             mode=choice(WHOLE, [WHOLE, CONTINUOUS], label="a free slot"),
-            step=step,
+            step=Player(most, 0, most, label="step"),  # all is served
         )
 
     def ends(self, queue: str, mode: str, step: int) -> dict[str, float]:

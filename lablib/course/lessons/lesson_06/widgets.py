@@ -30,7 +30,7 @@ class VoteBars(Explorer):
         problems: name -> its samples, whose answers are digits (or None).
     """
 
-    scene, called = "chart", "Votes for each answer, and the race between them"
+    called = "Votes for each answer, and the race between them"
     engine: ClassVar = {"name": "race", "prompt": "sum 7 3 9 0 4 8:"}
 
     def __init__(self, problems: Mapping[str, Sampled]) -> None:
@@ -45,7 +45,7 @@ class VoteBars(Explorer):
         keys = [[COLOURS[2], "right answer"], [COLOURS[1], "wrong", True]]
         self.constants = {"panels": [votes, panel("the race", drawn, height, "0")], "keys": keys}
         super().__init__(
-            samples=Player(steps + 1, milliseconds=350),
+            samples=Player(0, 0, steps, milliseconds=350),
             problem=choice(names[0], names),
         )
 

@@ -57,8 +57,7 @@ class RoundByRound(ChartExplorer):
         if begin is not None:
             steps, names = max(steps, LONGEST_LIVE), [*names, YOURS]
             more["prompt"] = Text(prompt, description="your prompt", continuous_update=False)
-        player = Player(steps + 1, milliseconds=1200)
-        player.value = player.min = player.play.value = player.play.min = 1  # people count from 1
+        player = Player(1, 1, steps, milliseconds=1200)  # people count from 1
         super().__init__(round=player, text=choice(names[0], names), **more)
         if begin is not None:  # who types wants to see it, from the first round on
             more["prompt"].observe(lambda _: self._quiet or self.set(text=YOURS, round=1), "value")

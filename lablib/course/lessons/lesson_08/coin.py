@@ -31,8 +31,8 @@ class Overlap(ChartExplorer):
         names: Sequence[str] | None = None,
     ) -> None:  # fmt: skip
         self.words, (self.p, self.other) = list(words), positive(p, other)
-        judged = Player(len(self.words) + 1, milliseconds=1500, label="words judged")
-        judged.value = judged.play.value = len(self.words)
+        last = len(self.words)
+        judged = Player(last, 0, last, milliseconds=1500, label="words judged")
         super().__init__(
             distance=slider(1.0, 0.0, 1.0, 0.05, label="draft's distance"),
             temperature=slider(1.0, 0.3, 3.0, 0.1, label="temperature of q"),

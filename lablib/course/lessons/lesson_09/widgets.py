@@ -9,7 +9,8 @@ from itertools import pairwise
 from typing import Any
 
 from lablib.course.lessons.lesson_07.speed import by_length
-from lablib.course.plots.charts import STROKES, WARM, Chart, axis, curves, panel
+from lablib.course.plots.chart import Chart, ChartExplorer
+from lablib.course.plots.charts import STROKES, WARM, axis, curves, panel
 from lablib.course.plots.explorer import choice, slider
 from lablib.course.plots.pictures import COLOURS
 from lablib.course.replay.rounds import LONGEST, Guesses, Length, replay, tokens_per_call

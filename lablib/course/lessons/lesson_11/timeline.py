@@ -219,7 +219,10 @@ class BatchTimeline(ChartExplorer):
                     boxes += [(i, y, place, FOUND) for place in range(piece.start)]
                     begun.add(y)
                 fate = SHARED if piece.prompt != call.prompt or piece in run else RUN
-                boxes += [(i, y, place, fate) for place in range(piece.start, stop)]
+                places = range(piece.start, stop)
+                if fate == SHARED:  # what was found stays so if another row runs it again
+                    places = [place for place in places if (i, y, place, FOUND) not in boxes]
+                boxes += [(i, y, place, fate) for place in places]
                 if fate == RUN:
                     run.add(piece)
                     end = piece.start + forward.longest

@@ -212,8 +212,8 @@ class TreeFilm(Explorer):
             "columns": max(_columns(each) for each in drawn),
             "most": sum(map(len, self.queries)),
         }
-        player = Player(len(self.queries) + 1, 1200, "query")
-        player.value = player.play.value = min(2, len(self.queries))  # a tree with two branches
+        last = len(self.queries)
+        player = Player(min(2, last), 0, last, 1200, "query")  # at first a tree with two branches
         sized = slider(budget, least, max(most, least + 1), label="budget in tokens")
         super().__init__(query=player, budget=sized)
 

@@ -132,8 +132,8 @@ class Cloud(ChartExplorer):
         self.days, self.most = integer("days", days, 2), integer("most", most, 2)
         self.allowed = np.arange(len(chain.words)) != missing
         self._allowed = mx.array(np.arange(chain.vocab_size) != missing)
-        day = Player(days, milliseconds=1200, label="days after the first")
-        day.value = day.play.value = days - 1
+        last = days - 1
+        day = Player(last, 0, last, milliseconds=1200, label="days after the first")
         super().__init__(
             particles=slider(most, 2, most, label="particles"),
             ess=choice(0.8, [0.0, 0.6, 0.7, 0.8, 0.9, 1.0], label="threshold"),

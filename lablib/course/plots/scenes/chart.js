@@ -91,19 +91,28 @@ function one([add, write], key, {title, x, y, marks}, fixed, box, letters, walk)
   const layer = ({rule, at, hollow, bar}) => at ? 3 : rule ? 2 : hollow && bar ? 1 : 0, names_of_rules = [];  // outlines lie on bars, words on both
   marks = [...fixed.behind || [], ...marks].toSorted((a, b) => layer(a) - layer(b));
   // the arrow keys walk along what has a note, row by row where there are rows, along each line, and from panel to panel
-  const row = walk.row, line_of = rows(marks.filter(mark => mark.note), fixed.y), told = [], kinds = {};
+  const row = walk.row, line_of = rows(marks.filter(mark => mark.note), fixed.y), told = [], nth = counter();
   marks.forEach(mark => {
     const line = mark.note ? line_of(mark) : 0, cell = mark.note ? {note: mark.note, cell: [row + line, told[line] ?? 0], class: 'lablib-cell'} : {};
     if (mark.note) told[line] = (told[line] ?? 0) + 1;
     const pen = mark.rule ? (...words) => names_of_rules.push(words) : write;
-    const kind = [KINDS.find(name => mark[name]), mark.shape, mark.hollow ? 'hollow' : ''].join(' '), nth = kinds[kind] = (kinds[kind] ?? 0) + 1;
-    draw([add, pen], `${key}-${mark.key ?? `${kind} ${nth}`}`, mark, cell, across, up, box);
+    draw([add, pen], `${key}-${mark.key ?? nth(mark)}`, mark, cell, across, up, box);
   });
   names_of_rules.forEach(words => write(...words));
   const named = marks.filter(mark => mark.label);
   walk.row += Math.max(told.length, named.length ? 0 : 1);
   for (const mark of named) points(add, `${key}.${mark.key ?? mark.label}`, mark, fixed.x.name || '', across, up, walk.row++);
   if (fixed.labels?.length) labels([add, write], key, named, across, up, box, letters);
+}
+
+// Return a function that says of each mark that it is the first, second, ... of its kind.
+function counter() {
+  const counts = {};
+  return mark => {
+    const kind = [KINDS.find(name => mark[name]), mark.shape, mark.hollow ? 'hollow' : ''].join(' ');
+    counts[kind] = (counts[kind] ?? 0) + 1;
+    return `${kind} ${counts[kind]}`;
+  };
 }
 
 // Return the row of a mark, where the axis is one of rows, which gaps part: 0, unless some row has several marks.
