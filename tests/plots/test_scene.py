@@ -22,6 +22,7 @@ from lablib.course.lessons.lesson_11.widgets import TreeFilm
 from lablib.course.lessons.lesson_13.rounds import Prices
 from lablib.course.lessons.lesson_13.widgets import ALL, Trees, mask_figure
 from lablib.course.plots import scene
+from lablib.course.plots.chart import Chart
 from lablib.course.plots.charts import axis, lines, panel, show, token_strip
 from lablib.course.replay.recording import DRAFT, HEAD, LOOKUP
 from lablib.course.tasks import stories
@@ -1481,7 +1482,7 @@ def test_dots_of_one_size_have_one_area_whatever_their_look(page, r):
     bare = panel("", axis(0, 2, "", ()), axis(-1, 1, "", ()), high=60)
     areas = []
     for shape, hollow in shapes:
-        chart = scene.Chart([bare], [[{**look, "shape": shape, "hollow": hollow}]])
+        chart = Chart([bare], [[{**look, "shape": shape, "hollow": hollow}]])
         opened(page, show(chart, "A dot."), moves=False)()
         page.evaluate(LENS)
         seen = Image.open(io.BytesIO(page.locator("svg").screenshot())).convert("L")

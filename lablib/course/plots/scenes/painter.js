@@ -23,7 +23,7 @@ function painter(root, scene, constants, caption) {
   told.className = 'lablib-told';
   told.setAttribute('aria-live', 'polite');
   svg.setAttribute('role', 'img');
-  const elements = new Map();
+  const elements = new Map(), worn = new Map();  // of each key its element, and the shape that it has
   let shapes = [], chosen = null, framed = null, tells = false, paper = 0, room = 0;
 
   const say = (shape, heard = false) => {
@@ -76,6 +76,7 @@ function painter(root, scene, constants, caption) {
       if (known.has(key)) continue;
       element.remove();
       elements.delete(key);
+      worn.delete(key);
     }
     let next = svg.firstChild;  // later shapes lie on earlier ones; what is in its place is not touched
     for (const shape of shapes) {
@@ -86,9 +87,11 @@ function painter(root, scene, constants, caption) {
       }
       if (element === next) next = element.nextSibling;
       else svg.insertBefore(element, next);
-      for (const name of element.getAttributeNames()) if (!(name in shape)) element.removeAttribute(name);
-      for (const [name, value] of Object.entries(shape))
-        if (!NOT_ATTRIBUTES.has(name)) element.setAttribute(name, value);
+      const before = worn.get(shape.key) || {};  // what stays as it is costs nothing
+      for (const name in before) if (!(name in shape)) element.removeAttribute(name);
+      for (const name in shape)
+        if (!NOT_ATTRIBUTES.has(name) && shape[name] !== before[name]) element.setAttribute(name, shape[name]);
+      worn.set(shape.key, shape);
       if (shape.text !== undefined && element.textContent !== shape.text) element.textContent = shape.text;
       element.onpointerenter = shape.note ? () => say(shape) : null;
       element.onpointerleave = shape.note ? mark : null;
