@@ -221,7 +221,7 @@ def test_a_token_is_told_where_one_points_and_where_one_walks(page, carpet, show
 def test_a_bar_says_its_value(page, carpet, shown):
     data = shown(draft_tokens=3, task="sums")
     told = page.locator(".lablib-told")
-    page.locator("svg circle[r='3.5']").first.dispatch_event("pointerenter")
+    page.locator("svg circle[r='3.5']").first.dispatch_event("pointerover")
     assert told.inner_text().startswith(f"γ = 1: {data['tokens'][0]:.2f} tokens a round")
     time = data["time"]
     faster = time["plain"] / (time["reading"] + time["drafting"])
@@ -1131,7 +1131,7 @@ def test_a_refused_token_is_open_before_one_is_chosen(page, width):
         page.mouse.move(0, 0)
         assert told.inner_text().startswith("Text 1, token 5")  # to be heard, not to be read twice
         assert told.evaluate("e => getComputedStyle(e).clipPath") == "inset(50%)"
-        page.locator("svg circle[r='3.5']").first.dispatch_event("pointerenter")
+        page.locator("svg circle[r='3.5']").first.dispatch_event("pointerover")
         assert told.evaluate("e => getComputedStyle(e).clipPath") == "none"
         page.locator(".lablib-cell").last.click()
         assert "not counted" in page.locator("svg").text_content()

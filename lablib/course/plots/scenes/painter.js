@@ -11,6 +11,7 @@
 
 const SVG = 'http://www.w3.org/2000/svg';
 const NOT_ATTRIBUTES = new Set(['key', 'tag', 'text', 'note', 'cell']);
+const WALK = {ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0]};
 
 // Return a function that shows the scene's shapes for new data.
 function painter(root, scene, constants, caption) {
@@ -23,8 +24,8 @@ function painter(root, scene, constants, caption) {
   told.className = 'lablib-told';
   told.setAttribute('aria-live', 'polite');
   svg.setAttribute('role', 'img');
-  const elements = new Map(), worn = new Map();  // of each key its element, and the shape that it has
-  let shapes = [], chosen = null, framed = null, tells = false, paper = 0, room = 0;
+  const [place, shape_of] = placer(svg);
+  let shapes = [], chosen = null, framed = null, tells = false, paper = 0, room = 0, last = null;
 
   const say = (shape, heard = false) => {
     const how = window.matchMedia('(hover: none)').matches ? 'Touch it' : 'Point at it, or use the arrow keys';
@@ -35,8 +36,8 @@ function painter(root, scene, constants, caption) {
 
   const mark = () => {
     const shape = framed && shapes.find(each => each.cell && each.cell.join() === framed.join());
-    for (const [key, element] of elements)
-      element.classList.toggle('lablib-chosen', Boolean(shape) && key === shape.key);
+    for (const element of svg.children)
+      element.classList.toggle('lablib-chosen', Boolean(shape) && shape_of(element) === shape);
     say(chosen && shape, Boolean(chosen && shape && tells));
   };
 
@@ -47,21 +48,8 @@ function painter(root, scene, constants, caption) {
     element?.scrollIntoView?.({block: 'nearest', inline: 'nearest'});
   };
 
-  const walk = {ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0]};
-  stage.addEventListener('keydown', event => {
-    if (event.key === 'Escape') return choose(null);
-    const step = walk[event.key];
-    if (!step) return;
-    event.preventDefault();
-    event.stopPropagation();
-    const to = framed ? framed.map((at, i) => at + step[i]) : [0, 0];
-    const row = shapes.filter(each => each.cell && each.cell[0] === to[0]);
-    if (!row.length) return;
-    const end = Math.max(...row.map(each => each.cell[1]));
-    choose([to[0], Math.max(0, Math.min(to[1], end))]);
-  });
-
   const draw = (data, words) => {
+    last = [data, words];
     room = stage.clientWidth;
     const drawn = scene(constants, data, paper || Math.floor(room) || 850, chosen);
     shapes = drawn.shapes;
@@ -71,36 +59,25 @@ function painter(root, scene, constants, caption) {
     for (const [name, value] of Object.entries(size)) svg.setAttribute(name, value);
     svg.setAttribute('aria-label', words);
     stage.setAttribute('aria-label', caption);
-    const known = new Set(shapes.map(shape => shape.key));
-    for (const [key, element] of elements) {
-      if (known.has(key)) continue;
-      element.remove();
-      elements.delete(key);
-      worn.delete(key);
-    }
-    let next = svg.firstChild;  // later shapes lie on earlier ones; what is in its place is not touched
-    for (const shape of shapes) {
-      let element = elements.get(shape.key);
-      if (!element) {
-        element = document.createElementNS(SVG, shape.tag);
-        elements.set(shape.key, element);
-      }
-      if (element === next) next = element.nextSibling;
-      else svg.insertBefore(element, next);
-      const before = worn.get(shape.key) || {};  // what stays as it is costs nothing
-      for (const name in before) if (!(name in shape)) element.removeAttribute(name);
-      for (const name in shape)
-        if (!NOT_ATTRIBUTES.has(name) && shape[name] !== before[name]) element.setAttribute(name, shape[name]);
-      worn.set(shape.key, shape);
-      if (shape.text !== undefined && element.textContent !== shape.text) element.textContent = shape.text;
-      element.onpointerenter = shape.note ? () => say(shape) : null;
-      element.onpointerleave = shape.note ? mark : null;
-      element.onclick = shape.cell ? () => { choose(shape.cell); stage.focus({preventScroll: true}); } : null;
-    }
+    place(shapes);
     mark();
   };
 
-  let last = null;
+  stage.addEventListener('keydown', event => {
+    if (event.key === 'Escape') return choose(null);
+    if (!WALK[event.key]) return;
+    event.preventDefault();
+    event.stopPropagation();
+    const cell = beside(framed, WALK[event.key], shapes);
+    if (cell) choose(cell);
+  });
+  svg.addEventListener('pointerover', ({target}) => { if (shape_of(target)?.note) say(shape_of(target)); });
+  svg.addEventListener('pointerout', ({target}) => { if (shape_of(target)?.note) mark(); });
+  svg.addEventListener('click', ({target}) => {
+    if (!shape_of(target)?.cell) return;
+    choose(shape_of(target).cell);
+    stage.focus({preventScroll: true});
+  });
   for (const [when, width] of [['beforeprint', 680], ['afterprint', 0]]) {  // paper is narrower than a page
     window.addEventListener(when, () => {
       paper = width;
@@ -110,8 +87,48 @@ function painter(root, scene, constants, caption) {
   new ResizeObserver(() => {
     if (last && stage.clientWidth !== room) draw(...last);
   }).observe(stage);
-  return (...now) => {
-    last = now;
-    draw(...now);
+  return draw;
+}
+
+// Return the cell beside another one, or null; in a shorter row it is the last one.
+function beside(cell, step, shapes) {
+  const to = cell ? cell.map((at, i) => at + step[i]) : [0, 0];
+  const row = shapes.filter(each => each.cell && each.cell[0] === to[0]);
+  if (!row.length) return null;
+  const end = Math.max(...row.map(each => each.cell[1]));
+  return [to[0], Math.max(0, Math.min(to[1], end))];
+}
+
+// Return a function that puts shapes into a drawing, and one that says which shape an element has.
+function placer(svg) {
+  const elements = new Map(), shapes = new WeakMap();
+  const place = every => {
+    const known = new Set(every.map(({key}) => key));
+    for (const [key, element] of elements) {
+      if (known.has(key)) continue;
+      element.remove();
+      elements.delete(key);
+    }
+    let next = svg.firstChild;  // later shapes lie on earlier ones; what is in its place is not touched
+    for (const shape of every) {
+      let element = elements.get(shape.key);
+      if (!element) {
+        element = document.createElementNS(SVG, shape.tag);
+        elements.set(shape.key, element);
+      }
+      if (element === next) next = element.nextSibling;
+      else svg.insertBefore(element, next);
+      dress(element, shape, shapes.get(element) || {});
+      shapes.set(element, shape);
+    }
   };
+  return [place, element => shapes.get(element)];
+}
+
+// Give an element the looks of a shape; those that it had before cost nothing.
+function dress(element, shape, before) {
+  for (const name in before) if (!(name in shape)) element.removeAttribute(name);
+  for (const name in shape)
+    if (!NOT_ATTRIBUTES.has(name) && shape[name] !== before[name]) element.setAttribute(name, shape[name]);
+  if (shape.text !== undefined && shape.text !== before.text) element.textContent = shape.text;
 }
