@@ -77,7 +77,7 @@ def test_rounds_count_from_one_and_the_correction_has_a_bar() -> None:
     with pytest.raises(ValueError, match="round must be"):
         widget.set(round=0)
     keys = {name: colour for colour, name, *_ in widget.constants["keys"]}
-    chances = ["draft's q", "target's p (pale: unjudged)"]
+    chances = ["draft's q", "target's p (faint: unjudged)"]
     assert [*keys] == [*chances, "p of a correction", "p of a bonus"]
     drawn = widget.draw(widget.compute(round=2, text="one"))
     assert drawn["panels"][0]["title"] == "round 2 of 3: probability"

@@ -88,7 +88,7 @@ class NextToken(Explorer):
         self.texts, self.words = dict(texts), list(words)
         self.logits = {name: _read(model, ids) for name, ids in texts.items()}
         first = next(iter(texts))
-        panel = ranked(self.SHOWN + 1, "at the frame", end=1.45)
+        panel = ranked(self.SHOWN + 1, "at the frame", end=1.6)
         about = {"looks": LOOKS, "about": "at this temperature", "beside": 0.58, "panels": [panel]}
         self.constants = {"texts": [self._tokens(name) for name in texts], **about}
         super().__init__(

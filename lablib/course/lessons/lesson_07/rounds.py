@@ -126,7 +126,7 @@ class RoundByRound(ChartExplorer):
         wide = max(self._widest, len(data["drafted"]))  # nothing jumps while the rounds play
         x = axis(-0.6, wide + 0.6, "", [*enumerate(names)], bare=True)
         y = axis(0, 1.3, "", (0, 0.5, 1))
-        keys = [(WARM, "draft's q", True), (COLOURS[0], "target's p (pale: unjudged)")]
+        keys = [(WARM, "draft's q", True), (COLOURS[0], "target's p (faint: unjudged)")]
         keys += [(OWN[kind], f"p of a {kind}") for kind in ("correction", "bonus")]
         dress = {"texts": self._texts, "looks": LOOKS, "about": "text so far"}
         notes = [f"{LOOKS[look][1]}." if look >= 0 else "This was given." for look in data["looks"]]
@@ -138,9 +138,9 @@ class RoundByRound(ChartExplorer):
 
     def _bars(self, data: dict[str, Any]) -> list[dict[str, Any]]:
         """Return a bar of p within an outline of q for each draft, and what became of it."""
-        pale = [TINTS[0] if each == "not reached" else COLOURS[0] for each in data["verdicts"]]
+        fills = [TINTS[0] if each == "not reached" else COLOURS[0] for each in data["verdicts"]]
         chances = {"q": data["q"], "p": data["p"]}
-        marks = upright(data["drafted"], chances, pale) if data["q"] else []
+        marks = upright(data["drafted"], chances, fills) if data["q"] else []
         own, last = data["own"], len(data["drafted"])
         if data["own_p"] is not None:
             bar = [last - 0.25, last + 0.25, 0, data["own_p"]]

@@ -215,8 +215,8 @@ class ReplayCost(ChartExplorer):
             rounds.append({"bar": [*ends, 1, 1 + again], "fill": AGAIN, **look})
             at += share
         x = axis(0, 1, "share of rounds (in it: drafts kept)", (0, 0.5, 1))
-        ticks = [(each, f"{each * (drafted + 1)}") for each in (0, 1, 2)]
-        right = panel("tokens that a round reads", x, axis(0, 2.1, "", ticks))
+        y = axis(0, 2.1, "", [(0, "0"), (1, "γ + 1"), (2, "2γ + 2")])
+        right = panel("tokens that a round reads", x, y)
         keys = [(FIRST, "first forward"), (AGAIN, "second forward: the replay")]
         marks = [*curves(self.counts, series, (0, 5)), even, here]
         return Chart([left, right], [marks, rounds], keys)

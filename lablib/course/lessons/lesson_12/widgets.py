@@ -139,7 +139,7 @@ class Cuts(ChartExplorer):
             drawn.append(marks)
         where = zip(self.looks.items(), ("an open place", "a sure one"), strict=True)
         keys = [(colour, f"before {self.pieces[i]}, {what}") for (i, colour), what in where]
-        return Chart(views, drawn, [*keys, (REST, "the other places", True)])
+        return Chart(views, drawn, [*keys, (REST, "the other places", "14")])
 
     def caption(self, data: dict[str, np.ndarray]) -> str:
         """Say how the lines are read, and of each cut how few and how many it keeps."""

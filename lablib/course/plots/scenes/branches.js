@@ -97,7 +97,7 @@ function legend(add, write, left, slim) {
 function guesses(add, write, {first, chosen, greedy, nodes, drafted}, {left, top, width}) {
   const places = placed(first, width - 14), more = first.length - places.length;
   const rest = more ? `, ${more} not shown` : '', at_one = greedy ? ', q at T = 1' : '';
-  const which = chosen ? ': in the tree if q reaches the line' : ' (pale: not in the tree)';
+  const which = chosen ? ': in the tree if q reaches the line' : ' (faint: not in the tree)';
   const shorter = [`first words${rest}${at_one}`, `first words${at_one}`, at_one.slice(2) || 'first words'];
   const ways = [`the draft’s ${shorter[0]}`, ...shorter].map(way => way + which);
   write('g', left, top, cloth.fitting([`${ways[0]}${chosen ? ', the tree’s least product' : ''}`, ...ways], width, 6), {'font-size': 11});

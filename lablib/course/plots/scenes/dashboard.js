@@ -305,14 +305,14 @@ function temperatures(pens, {grid, rules, engine, texts}, data, [x, y, room], st
     add(`hk${name}`, 'path', {d: `M${from + width + 3} ${own}L${from + width + 9} ${place - 4}`, stroke: fill, 'stroke-width': 0.8});
     write(`hn${name}`, from + width + 11, place, name, {fill, 'font-weight': name === data.rule ? 700 : 400});
   }
-  const every = [...shown.map(rule => data.lines[rule]), ...Object.values(data.others)].map(line => line.map(at));
+  const others = [...shown.filter(rule => rule !== data.rule).map(rule => data.lines[rule]), ...Object.values(data.others)];
   const middle = Math.max(from + 14, Math.min(to(now), from + width - 14));
-  const near = [middle - 14, middle, middle + 14].flatMap(spot => every.map(line => along(line, (spot - from) / width)));
-  write('hnowt', middle, clear(at(data.alpha), near, y + 24, bottom), data.alpha.toFixed(2),
+  const near = line => [middle - 14, middle, middle + 14].map(spot => along(line.map(at), (spot - from) / width));
+  write('hnowt', middle, clear(at(data.alpha), near(data.lines[data.rule]), others.flatMap(near), y + 24, bottom), data.alpha.toFixed(2),
     {'text-anchor': 'middle', fill: RULES[data.rule], 'font-weight': 700, ...cloth.HALO});
   const all = `all ${texts} texts`, short = room < 330;  // then some words stand below
   under(write, 'heat', from - 18, y, counted ? [`theory: ${all}; bands: the engine on others, 95 %`, `${all}; bands: the engine on others`, `${all}; bands: engine, 95 %`, all]
-    : [`theory: ${all}; γ = ${engine} has the engine's bands, too`, `${all}; bands: with γ = ${engine}`, all], room);
+    : [`theory: ${all}; γ = ${engine} has the engine's bands, too`, `${all}; bands: only with γ = ${engine}`, all], room);
   const words = [short && 'lines: theory', short && stacked && counted && 'bands: the engine on other texts', drawn.length && "grey: others' rejection"];
   cloth.wrapped(words.filter(Boolean).join('; '), (stacked ? x + room : room) / 5.9).forEach((line, n) =>
     write(`bands${n}`, x + room, bottom + (short && stacked ? 59 : 44) + 14 * n, line, {fill: INK.faint, 'text-anchor': 'end'}));
@@ -324,10 +324,12 @@ function along(heights, share) {
   return heights[i] + (heights[i + 1] - heights[i]) * (place - i);
 }
 
-// Return where a dot's number stands: near it, and not on a line.
-function clear(dot, lines, top, bottom) {
+// Return where a dot's number stands: near it, on no line, and with none between them; else on the dot's own line.
+function clear(dot, own, others, top, bottom) {
   const places = [-8, 17, -16, 25, -24, 33].map(step => dot + step).filter(y => y - 10 > top && y < bottom - 2);
-  return places.find(y => lines.every(line => line < y - 10 || line > y + 3)) ?? places[0];
+  const free = y => [...own, ...others].every(line => line < y - 10 || line > y + 3);
+  const apart = y => others.some(line => line > Math.min(dot + 2, y + 3) && line < Math.max(dot - 2, y - 10));
+  return places.find(y => free(y) && !apart(y)) ?? dot + 4;
 }
 
 // Return the names on the axis of α. Half of it is enough if all that a task's lines and bands can show is there.
