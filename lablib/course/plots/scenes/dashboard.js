@@ -308,8 +308,10 @@ function temperatures(pens, {grid, rules, engine, texts}, data, [x, y, room], st
   const others = [...shown.filter(rule => rule !== data.rule).map(rule => data.lines[rule]), ...Object.values(data.others)];
   const middle = Math.max(from + 14, Math.min(to(now), from + width - 14));
   const near = line => [middle - 14, middle, middle + 14].map(spot => along(line.map(at), (spot - from) / width));
-  write('hnowt', middle, clear(at(data.alpha), near(data.lines[data.rule]), others.flatMap(near), y + 24, bottom), data.alpha.toFixed(2),
-    {'text-anchor': 'middle', fill: RULES[data.rule], 'font-weight': 700, ...cloth.HALO});
+  const free = clear(at(data.alpha), near(data.lines[data.rule]), others.flatMap(near), y + 24, bottom);
+  const late = to(now) > from + 40;  // where nothing is free it stands beside its dot, on its own line
+  const [spot, anchor] = free ? [middle, 'middle'] : late ? [to(now) - 7, 'end'] : [to(now) + 7, 'start'];
+  write('hnowt', spot, free ?? at(data.alpha) + 4, data.alpha.toFixed(2), {'text-anchor': anchor, fill: RULES[data.rule], 'font-weight': 700, ...cloth.HALO});
   const all = `all ${texts} texts`, short = room < 330;  // then some words stand below
   under(write, 'heat', from - 18, y, counted ? [`theory: ${all}; bands: the engine on others, 95 %`, `${all}; bands: the engine on others`, `${all}; bands: engine, 95 %`, all]
     : [`theory: ${all}; γ = ${engine} has the engine's bands, too`, `${all}; bands: only with γ = ${engine}`, all], room);
@@ -324,12 +326,12 @@ function along(heights, share) {
   return heights[i] + (heights[i + 1] - heights[i]) * (place - i);
 }
 
-// Return where a dot's number stands: near it, on no line, and with none between them; else on the dot's own line.
+// Return where a dot's number may stand: near it, on no line, and with none between them.
 function clear(dot, own, others, top, bottom) {
   const places = [-8, 17, -16, 25, -24, 33].map(step => dot + step).filter(y => y - 10 > top && y < bottom - 2);
   const free = y => [...own, ...others].every(line => line < y - 10 || line > y + 3);
   const apart = y => others.some(line => line > Math.min(dot + 2, y + 3) && line < Math.max(dot - 2, y - 10));
-  return places.find(y => free(y) && !apart(y)) ?? dot + 4;
+  return places.find(y => free(y) && !apart(y));
 }
 
 // Return the names on the axis of α. Half of it is enough if all that a task's lines and bands can show is there.
