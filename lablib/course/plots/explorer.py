@@ -2,7 +2,7 @@
 
 A widget is a class with parts that need no browser: ``compute`` (controls -> data, pure), ``draw``
 (data -> what its scene is given) and ``caption`` (data -> text). The base class adds the controls,
-a view that follows them, and a reset button. Most widgets are a ``ChartExplorer`` (in ``charts``),
+a view that follows them, and a reset button. Most widgets are a ``ChartExplorer`` (in ``chart``),
 whose ``chart`` stands for ``draw``:
 
     class Temperature(ChartExplorer):

@@ -12,7 +12,6 @@ sliders skip values: those whose numbers count nothing go first, the longest of 
 import base64
 import gzip
 import hashlib
-import io
 import json
 import math
 from bisect import bisect_left
@@ -24,7 +23,6 @@ from lablib.course.plots.chart import Still
 from lablib.course.plots.explorer import Explorer, Player
 
 import ipywidgets as widgets
-from PIL import Image
 
 MIME = "application/vnd.lablib.film+json"
 GRID = 2600  # settings of a film: some 200 bytes each, packed
@@ -78,8 +76,10 @@ def film(explorer: Explorer, start: dict[str, Any], folder: Path) -> dict[str, A
         told |= {"stops": [labels[i] for i in kept], "start": at}
         controls.append(told | {"pause": getattr(getattr(control, "play", None), "interval", 0)})
     settings = [dict(zip(start, values, strict=True)) for values in product(*places)]
-    split = _parts(explorer, start, places) if explorer.parts else _frames(explorer, settings)
-    parts = {"parts": _keep_data(split, folder)} if len(settings) > 1 else {}
+    parts = {}
+    if len(settings) > 1:
+        split = _parts(explorer, start, places) if explorer.parts else _frames(explorer, settings)
+        parts["parts"] = _keep_data(split, folder)
     data, caption = explorer.frame(**start)
     scene = {"scene": explorer.told, "data": data, "caption": caption, "engine": explorer.engine}
     ends = [explorer.ends(**values) for values in settings]  # known once all was drawn
@@ -177,16 +177,3 @@ def _index(values: list[Any], value: Any) -> int:
     if isinstance(value, float):
         return min(range(len(values)), key=lambda i: abs(values[i] - value))
     return values.index(value)
-
-
-def keep(png: bytes, folder: Path) -> tuple[str, int, int]:
-    """Put a picture into a folder as WebP, nothing lost, unless it is there.
-
-    Returns:
-        The file's name, which is made from the pixels, and the picture's width and height.
-    """
-    image = Image.open(io.BytesIO(png)).convert("RGB")
-    name = f"{hashlib.sha256(image.tobytes()).hexdigest()[:20]}.webp"
-    if not (folder / name).exists():
-        image.save(folder / name, "webp", lossless=True, method=4)
-    return name, *image.size

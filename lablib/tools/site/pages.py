@@ -7,7 +7,9 @@ hints, and says what Jupyter adds. Solutions are not on the site.
 
 import ast
 import base64
+import hashlib
 import html
+import io
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -25,8 +27,10 @@ from lablib.teach.editions import (
     joined,
     part_of,
 )
-from lablib.tools.site.film import MIME, keep
+from lablib.tools.site.film import MIME
 from lablib.tools.site.run import Run
+
+from PIL import Image
 
 FRAMES = "_static/frames"
 _PYTHON = {"language_info": {"name": "python", "pygments_lexer": "ipython3"}}
@@ -99,6 +103,19 @@ def picture_html(file: str, caption: str, width: int, height: int) -> str:
     )
 
 
+def _keep(png: bytes, folder: Path) -> tuple[str, int, int]:
+    """Put a picture into a folder as WebP, nothing lost, unless it is there.
+
+    Returns:
+        The file's name, which is made from the pixels, and the picture's width and height.
+    """
+    image = Image.open(io.BytesIO(png)).convert("RGB")
+    name = f"{hashlib.sha256(image.tobytes()).hexdigest()[:20]}.webp"
+    if not (folder / name).exists():
+        image.save(folder / name, "webp", lossless=True, method=4)
+    return name, *image.size
+
+
 def _code(cell: Cell, run: Run, frames: Path, answers: bool) -> Iterator[Cell]:
     """Yield what a code cell becomes: itself with other outputs, a text, or nothing."""
     exercise, part = part_of(cell)
@@ -143,7 +160,7 @@ def _outputs(cell: Cell, run: Run, frames: Path, asks: bool) -> Iterator[dict[st
             yield _html(film_html({**still, "caption": caption}, asks))
         elif "image/png" in data:
             told = output["metadata"].get("image/png", {})
-            name, *pixels = keep(base64.b64decode(data["image/png"]), frames)
+            name, *pixels = _keep(base64.b64decode(data["image/png"]), frames)
             size = [told.get(side, own) for side, own in zip(_SIDES, pixels, strict=True)]
             picture = picture_html(name, told.get("alt", ""), *size)
             yield _html(f'<div class="{_ASKS.strip()}">{picture}</div>' if asks else picture)

@@ -35,6 +35,7 @@ class GreedyText:
         p: the target's probability of that token.
         q: the draft's.
         overlap: Σ min(p, q) at each place, over the whole vocabulary.
+        agree: whether the draft's best token is the text's own.
     """
 
     task: str
