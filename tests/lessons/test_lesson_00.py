@@ -10,14 +10,12 @@ from lablib.course.lessons.lesson_00.widgets import (
     GuessStrip,
     Preflight,
     StoryTeller,
-    VoteShares,
 )
 from lablib.course.plots.marks import DARK
-from lablib.course.tasks import stories, sums
+from lablib.course.tasks import stories
 
 import numpy as np
 import pytest
-from oracles.drawn import heights, read
 
 STORY = stories.problems(3, 1)[0]
 
@@ -155,47 +153,6 @@ def test_the_storyteller_moves(teller):
     assert teller.set(temperature=0.0, story=1) == teller.set(story=2)
     assert "probability 1.00" in teller.view.caption
     assert "probability 1.00" not in teller.set(temperature=2.0)
-
-
-# ---------------------------------------------------------------- act two
-
-
-def test_votes_count_the_first_answers_and_no_silent_ones():
-    problem = sums.problems(11, 1)[0]
-    theory = sums.answer_distribution(problem)
-    votes = VoteShares(["3", None, "4", "3", "3"], theory, "3")
-    assert votes.compute(2).tolist() == [0, 0, 0, 1] + [0] * 6
-    assert votes.compute(5).tolist() == [0, 0, 0, 3, 1] + [0] * 5
-    assert votes.set(samples=5).startswith(
-        "4 answers; 3 leads with 3. The right answer, 3, has 75%"
-    )
-    assert f"{theory[3]:.0%}" in votes.view.caption
-    assert votes.constants["panels"][0]["x"]["ticks"][3] == (3, "3✓")
-    shares = heights(read(votes.draw(votes.compute(5)))[0])
-    assert shares[::2] == pytest.approx(theory, abs=1e-4)  # the outlines
-    assert sum(shares[1::2]) == pytest.approx(1)
-
-
-def test_votes_without_any_answer_are_no_accident():
-    votes = VoteShares([None, "1"], np.full(10, 0.1), "1")
-    assert votes.set(samples=1).startswith("0 answers; none leads. ")
-
-
-def test_votes_that_are_equal_lead_together():
-    votes = VoteShares(["5", "4", "4"], np.full(10, 0.1), "4")
-    assert votes.set(samples=1).startswith("1 answer; 5 leads with 1. ")
-    assert votes.set(samples=2).startswith("2 answers; 4 and 5 lead with 1. ")
-    assert votes.set(samples=3).startswith("3 answers; 4 leads with 2. ")
-
-
-def test_who_leads_is_seen_for_as_long_as_it_lasts():
-    votes = VoteShares(["5", None, "4", "4", "4"], np.full(10, 0.1), "4")
-    runs = read(votes.draw(votes.compute(5)))[1]
-    told = [(run["text"], run["bar"][:2], run["note"][:15]) for run in runs]
-    assert told[0] == ("5", [0.5, 1.5], "5 leads from an")
-    assert told[1] == ("", [1.5, 2.5], "4 and 5 lead fr")  # a tie is nobody's lead
-    assert told[2] == ("4", [2.5, 4.5], "4 leads from an")
-    assert len(read(votes.draw(votes.compute(1)))[1]) == 1
 
 
 # ---------------------------------------------------------------- act three

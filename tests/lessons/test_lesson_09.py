@@ -1,13 +1,11 @@
 """The widgets of lesson 09 compute what they say."""
 
-from itertools import product
-
 from lablib import LanguageModel, llama_config
 from lablib.course.lessons.lesson_09 import rounds
 from lablib.course.lessons.lesson_09 import widgets as lab
 from lablib.course.lessons.lesson_09.exercises import estimate
 from lablib.course.replay.rounds import Guesses, replay
-from lablib.inference.speculation.costs import Costs, best_draft_tokens, expected_tokens
+from lablib.inference.speculation.costs import Costs
 from lablib.inference.speculation.draft_length import AdaptiveLength, FixedLength
 
 import numpy as np
@@ -68,56 +66,6 @@ def test_sources(guesses) -> None:
     assert " gram promises most on hard, ×" in said
     with pytest.raises(ValueError, match="same tasks"):
         lab.Sources({}, guesses, {"model": COSTS}, [])
-
-
-def test_best_length_is_the_theory() -> None:
-    widget = lab.BestLength()
-    for alpha, drafting, reading in ((0.8, 0.1, 0.1), (0.5, 0.3, 0.3), (1.0, 0.0, 0.05)):
-        data = widget.compute(alpha, drafting, reading)
-        costs = Costs(tuple(1 + reading * k for k in range(13)), drafting)
-        assert data["best"] == best_draft_tokens(alpha, costs, 12)
-        assert data["speedup"][3] == pytest.approx(
-            expected_tokens(alpha, 3) / (1 + 3 * (drafting + reading))
-        )
-        left, right = widget.chart(data).marks
-        bars = [mark["bar"] for mark in left if "bar" in mark]
-        for gamma, gain in enumerate(data["speedup"]):  # a bar is as high as its speed-up
-            middle = sum(bars[gamma][:2]) / 2
-            *_, low, high = bars[gamma]
-            assert middle == pytest.approx(gamma)
-            assert high / low == pytest.approx(max(gain, 1 / gain), rel=1e-4)
-        raised = [mark["line"] for mark in left if "line" in mark and "label" not in mark]
-        gaps = [height for _, height in raised[0]] if data["best"] else data["cost"]
-        # the raised cost meets the tokens at the best γ, and nowhere do they rise above it
-        assert gaps[data["best"]] == pytest.approx(data["tokens"][data["best"]], rel=1e-4)
-        assert (np.array(gaps) > np.array(data["tokens"]) - 1e-4).all()
-        row, column = round(alpha * 40), round(drafting * 40)
-        assert data["map"][row, column] == data["best"]
-        regions = [mark for mark in right if "area" in mark]
-        areas = {gamma: mark["area"] for gamma, mark in zip(lab.SHADES, regions, strict=True)}
-        for gamma in (1, 2, 3, 4, 5, 8, 12):  # an edge lies where the map changes
-            edge = np.array(areas[gamma][2:])[:, 0]
-            last = (data["map"] >= gamma) @ np.ones(41) - 1  # in steps of the price
-            assert ((40 * edge - last > -0.01) & (40 * edge - last < 1.01))[last >= 0].all()
-        fills = zip(lab.SHADES, [mark["fill"] for mark in regions], strict=True)
-        here = [gamma for gamma, fill in fills if fill == lab.HERE]
-        assert here == [max(g for g in lab.SHADES if g <= data["best"])]
-    assert "no drafts at all" in widget.set(alpha=0.1, drafting=0.5, reading=0.5)
-    assert read(widget.draw(widget.compute(0.9, 0.0, 0.0)))
-    assert "the best γ is 12 or more" in widget.set(alpha=1.0, drafting=0.0, reading=0.1)
-    drawn = widget.draw(widget.compute(1.0, 0.0, 0.1))
-    assert drawn["panels"][0]["title"].endswith("; best γ: 12+")
-    for alpha, drafting, reading in product((0.0, 0.05, 0.5, 0.95, 1.0), repeat=3):
-        assert widget.draw(widget.compute(alpha, drafting, reading))  # all has room at the corners
-    for alpha, price in product((0.8, 0.95, 1.0), (0.0, 0.05, 0.1)):  # no name lies on the dot
-        for mark in widget.chart(widget.compute(alpha, price, 0.05)).marks[1]:
-            if "text" in mark and abs(mark["at"][1] + 0.02 - alpha) < 0.05:
-                assert mark["at"][0] > price + 0.03
-    assert widget.compute(1.0, 0.05, 0.95)["best"] == 0  # all are equal, but for their last bits
-    dear = widget.chart(widget.compute(0.5, 1.0, 1.0)).marks[0]
-    lines = {mark["label"]: mark["line"] for mark in dear if "label" in mark}
-    assert lines["cost ↑25"][-1] == [7.625, lab.TOP]  # 1 + 2γ leaves there
-    assert [mark["bar"][3] for mark in dear if "bar" in mark][12] == lab.TOP
 
 
 def test_adapting_follows_the_text(guesses) -> None:

@@ -12,7 +12,7 @@ import nbformat
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from oracles.drawn import charted, curves, read
+from oracles.drawn import read
 
 LESSON = Path(__file__).parents[2] / "notebooks" / "14_scaling_out.ipynb"
 SECONDS = st.lists(st.integers(1, 40), min_size=1, max_size=60)
@@ -94,13 +94,6 @@ def test_of_equal_units_none_is_the_slowest(dealing: lab.Dealing) -> None:
         orange = [mark for mark in marks if mark.get("fill") == COLOURS[1]]
         assert len(orange) == slowest, (spread, group)
     assert read(lab.Dealing(units=1).frame()[0])  # a unit alone can be drawn, too
-
-
-def test_the_forecast_is_drawn_in_powers_of_two() -> None:
-    figure = lab.speedup_figure([1, 2, 4], {"limit": [1, 2, 3], "the rounds": [1, 1.9, 2.5]})
-    (panel,) = figure.panels
-    assert panel["x"]["log"] is panel["y"]["log"] is True
-    assert curves(charted(figure)[0]) == {"limit": [1, 2, 3], "the rounds": [1, 1.9, 2.5]}
 
 
 @pytest.fixture(scope="module")

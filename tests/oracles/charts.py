@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from lablib.course import lessons
-from lablib.course.lessons.lesson_00.widgets import VoteShares
 from lablib.course.lessons.lesson_02.widgets import LARGE, CacheCost, CacheMemory, Shape
 from lablib.course.lessons.lesson_03.widgets import HeatCost, Penalties, StoryCounts
 from lablib.course.lessons.lesson_05.widgets import OverOptimisation
@@ -16,8 +15,8 @@ from lablib.course.lessons.lesson_06.widgets import Stopping
 from lablib.course.lessons.lesson_07.rounds import RoundByRound
 from lablib.course.lessons.lesson_07.speed import LengthCurves
 from lablib.course.lessons.lesson_08.coin import Overlap
-from lablib.course.lessons.lesson_08.widgets import Detection, RoundTexts
-from lablib.course.lessons.lesson_09.widgets import Adapting, BestLength, Sources
+from lablib.course.lessons.lesson_08.widgets import RoundTexts, every_rule
+from lablib.course.lessons.lesson_09.widgets import Adapting, Sources
 from lablib.course.lessons.lesson_10.widgets import Memories, ReplayCost
 from lablib.course.lessons.lesson_11.timeline import BatchTimeline
 from lablib.course.lessons.lesson_12.widgets import BatchGain, Cuts
@@ -92,7 +91,6 @@ def _cuts() -> Cuts:
 
 
 EVERY: dict[type[ChartExplorer], Callable[[], ChartExplorer]] = {
-    VoteShares: lambda: VoteShares([None, *"3343"], np.full(10, 0.1), "3"),
     CacheCost: CacheCost,
     CacheMemory: lambda: CacheMemory({"ours": Shape(8, 3, 3, 64, 3e6), **LARGE}),
     Penalties: lambda: Penalties([f"word{i}" for i in range(10)], [1.0] * 10, ["word1", "word2"]),
@@ -102,15 +100,15 @@ EVERY: dict[type[ChartExplorer], Callable[[], ChartExplorer]] = {
     RoundByRound: _rounds,
     LengthCurves: lambda: LengthCurves(COSTS),
     Overlap: lambda: Overlap(["sun", "rain", "snow", "fog"], P, Q),
-    RoundTexts: lambda: RoundTexts("abc", [[0.6, 0.3, 0.1]] * 3, [[0.2, 0.3, 0.5]] * 3),
-    Detection: lambda: Detection([0.35, 0.25, 0.2, 0.12, 0.08], [0.1, 0.15, 0.2, 0.25, 0.3]),
+    RoundTexts: lambda: RoundTexts(
+        "abc", [[0.6, 0.3, 0.1]] * 3, [[0.2, 0.3, 0.5]] * 3, list(every_rule())
+    ),
     Sources: lambda: Sources(
         dict.fromkeys(("easy", "hard"), ([0, 1, 2], [1] * 30)),
         _guesses(),
         {"model": COSTS, "gram": FREE},
         ["", *"abcd"],
     ),
-    BestLength: BestLength,
     Adapting: lambda: Adapting(_guesses(), {"model": COSTS, "gram": FREE}),
     Memories: Memories,
     ReplayCost: ReplayCost,

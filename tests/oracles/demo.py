@@ -27,7 +27,7 @@ two = figure()
 two.subplots().bar([*"ab"], [1, 2])
 show(two, "As <high> & as low.")
 """
-STRIP = 'show(token_strip(["a", "b"], ["letter", "letter"], mark=0), "Two letters.")'
+STRIP = 'show(token_strip(["a", "b"], ["letter", "letter"]), "Two letters.")'
 
 
 def write_demo(folder: Path, name: str, *last_cells: str) -> str:

@@ -83,15 +83,13 @@ def test_a_chart_is_shown_as_a_scene_that_nothing_moves():
     assert "lablib-explorer" not in still.box._dom_classes
 
 
-def test_a_token_strip_has_its_classes_and_its_mark():
-    strip = token_strip(["a ", "<b>", "\n"], ["word", "", "word"], mark=1)
+def test_a_token_strip_has_its_classes():
+    strip = token_strip(["a ", "<b>", "\n"], ["word", "", "word"])
     assert [name for _, name in strip.dress["looks"]] == ["word"]
     assert strip.now["looks"] == [0, -1, 0]
     assert strip.now["notes"] == ["“a␣”: word.", "", "“⏎”: word."]
-    assert strip.now["marked"] == 1
     assert strip.dress["texts"] == [[" a␣", " <b>", " ⏎"]]
-    assert token_strip(["a"]).now["looks"] == [-1]
-    assert token_strip(["a", "b"], calls=[2]).now["calls"] == [2]
+    assert token_strip(["a", "b"], ["", ""], calls=[2]).now["calls"] == [2]
     with pytest.raises(ValueError, match="zip"):
         token_strip(["a", "b"], ["x"])
 

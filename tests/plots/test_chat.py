@@ -347,4 +347,4 @@ def test_the_strip_marks_sureness_and_drafts():
     assert '<span class="l2" title="20.0%">\n</span>' in strip
     assert '<span class="l3" title="0.5%">&lt;</span>' in strip
     assert "a draft that was kept" in strip
-    assert "draft" not in surprise_html(["a"], [0.5])
+    assert "draft" not in surprise_html(["a"], [0.5], None, [""])

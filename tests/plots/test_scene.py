@@ -1436,7 +1436,7 @@ def test_what_was_drawn_before_leaves_nothing_behind(page, name):
 
 
 def test_a_bracket_stands_below_the_tokens_of_each_call(page):
-    strip = show(token_strip([*"2+6=8;8"], calls=[1, 2, 4]), "Seven tokens.")
+    strip = show(token_strip([*"2+6=8;8"], [""] * 7, calls=[1, 2, 4]), "Seven tokens.")
     opened(page, strip, moves=False)()
     boxes = "all => all.map(e => e.getBoundingClientRect().toJSON())"
     tokens = page.locator("svg rect").evaluate_all(boxes)
@@ -1449,7 +1449,8 @@ def test_a_bracket_stands_below_the_tokens_of_each_call(page):
 
 
 def test_the_frame_of_a_token_lies_on_the_tokens_beside_it(page):
-    strip = show(token_strip([*"2+6=8"], mark=2), "Five tokens.")
+    chart = token_strip([*"2+6=8"], [""] * 5)
+    strip = show(dataclasses.replace(chart, now={**chart.now, "marked": 2}), "Five tokens.")
     opened(page, strip, moves=False)()
     looks = "all => all.map(each => ['stroke', 'x', 'width'].map(name => each.getAttribute(name)))"
     *tokens, frame = page.locator("svg rect").evaluate_all(looks)

@@ -2,7 +2,7 @@
 
 from itertools import product
 
-from lablib.course.lessons.lesson_08.widgets import exactly
+from lablib.course.lessons.lesson_08.enumeration import exactly
 from lablib.course.replay.rounds import LONGEST, Guesses, guesses_of_flags, replay
 from lablib.course.replay.sampled import (
     RULES,

@@ -1,6 +1,6 @@
 """The rule "coupled": one text for a seed, whoever drafts; its draws follow the closed form."""
 
-from lablib.course.lessons.lesson_08.widgets import exactly
+from lablib.course.lessons.lesson_08.enumeration import exactly
 from lablib.course.theory import closed_forms as theory
 from lablib.inference.decoding.rows import Row
 from lablib.inference.decoding.token_iterator import TokenIterator

@@ -7,7 +7,7 @@ rule, rewinding and iterator are the library's, in float32.
 import itertools
 
 from lablib.cache.rewind_batch import can_batch
-from lablib.course.lessons.lesson_08.widgets import exactly
+from lablib.course.lessons.lesson_08.enumeration import exactly
 from lablib.inference.sampling import transforms
 from lablib.inference.sampling.options import SamplerOptions
 from lablib.inference.sampling.text_sampler import TextSampler

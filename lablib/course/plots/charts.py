@@ -84,6 +84,7 @@ def lines(
     *,
     logx: bool = False,
     logy: bool = False,
+    xticks: Sequence[float] | None = None,
     dots: Collection[str] = (),
     through: Mapping[str, tuple[Sequence[float], Sequence[float]]] = MappingProxyType({}),
 ) -> Chart:
@@ -96,6 +97,7 @@ def lines(
         ylabel: what the height is, with its unit.
         logx: whether x is drawn in powers of two.
         logy: whether heights are.
+        xticks: positions to name; all of x, or round ones, unless they are given.
         dots: names of those that are dots, which may lie on another one's line.
         through: name -> x and heights of a curve through dots, in the colour of the first series,
             the second one, ...
@@ -105,7 +107,9 @@ def lines(
     ticks = _round_ticks(low, high)
     if logy:
         ticks = 2.0 ** np.arange(math.floor(math.log2(low)), math.ceil(math.log2(high)) + 1)
-    across = axis(min(x), max(x), xlabel, x if logx or len(x) < 10 else None, log=logx)
+    if xticks is None and (logx or len(x) < 10):
+        xticks = x
+    across = axis(min(x), max(x), xlabel, xticks, log=logx)
     up = axis(ticks[0], ticks[-1], "", ticks, log=logy)
     marks = curves(x, series)
     for mark in marks:
@@ -173,22 +177,14 @@ def _round_ticks(low: float, high: float) -> np.ndarray:
     return MaxNLocator(4, steps=[1, 2, 2.5, 5, 10]).tick_values(low, high)
 
 
-def token_strip(
-    tokens: Sequence[str],
-    classes: Sequence[str] | None = None,
-    *,
-    mark: int | None = None,
-    calls: Sequence[int] = (),
-) -> Chart:
+def token_strip(tokens: Sequence[str], classes: Sequence[str], calls: Sequence[int] = ()) -> Chart:
     """Return tokens beside one another, each on the colour of its class.
 
     Args:
         tokens: their texts; spaces and line ends are made visible.
         classes: one class for each token; an empty one has no colour.
-        mark: position of a token to outline.
         calls: how many tokens each call of a model wrote: a bracket below them.
     """
-    classes = [""] * len(tokens) if classes is None else classes
     kinds = [*dict.fromkeys(filter(None, classes))]  # colours go to them as they come
     pairs = zip(tokens, classes, strict=True)
     notes = [kind and f"“{visible(token)}”: {kind}." for token, kind in pairs]
@@ -196,6 +192,6 @@ def token_strip(
     about = "a bracket: one call of the model" if calls else ""
     dress = {"texts": [apart], "looks": [*zip(TINTS, kinds, strict=False)], "about": about}
     looks = [kinds.index(kind) if kind else -1 for kind in classes]
-    now = {"text": 0, "looks": looks, "notes": notes, "marked": -1 if mark is None else mark}
+    now = {"text": 0, "looks": looks, "notes": notes, "marked": -1}
     now |= {"calls": [*calls]} if calls else {}
     return Chart([], [], (), "reading", dress, now)

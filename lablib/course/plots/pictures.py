@@ -58,14 +58,9 @@ def figure(width: float = 7.0, height: float = 3.4) -> Figure:
         return Figure(figsize=(width, height), dpi=DPI, layout="constrained")
 
 
-def png(fig: Figure, scale: int = SCALE) -> bytes:
-    """Return the figure as PNG; the same figure gives the same bytes on one machine.
-
-    Args:
-        fig: a figure of this module; it stays as it is.
-        scale: pixels for each of the page's.
-    """
-    fig.set_dpi(scale * DPI)
+def png(fig: Figure) -> bytes:
+    """Return a figure of this module as PNG; on one machine it always gives the same bytes."""
+    fig.set_dpi(SCALE * DPI)
     with style():
         canvas = FigureCanvasAgg(fig)
         canvas.draw()

@@ -51,8 +51,8 @@ _STRIP = (
 def surprise_html(
     tokens: Sequence[str],
     probabilities: Sequence[float],
-    kept: Sequence[bool] | None = None,
-    hints: Sequence[str] | None = None,
+    kept: Sequence[bool] | None,
+    hints: Sequence[str],
 ) -> str:
     """Return a text as HTML, coloured by its tokens; it can be made anew for each that comes.
 
@@ -69,7 +69,6 @@ def surprise_html(
         return f'<span class="{kinds.strip()}"{title}>{html.escape(text)}</span>'
 
     bars = [False] * len(tokens) if kept is None else kept
-    hints = [""] * len(tokens) if hints is None else hints
     text = "".join(
         box(token, sureness(p), bar, f"{p:.1%}{hint}")
         for token, p, bar, hint in zip(tokens, probabilities, bars, hints, strict=True)

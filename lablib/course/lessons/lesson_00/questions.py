@@ -19,9 +19,9 @@ QUESTIONS = [
     ),
     Question(
         "00.q4",
-        "A model errs in every second answer. Of 128 answers to one question one leads in the end. "
+        "A model errs in every second answer. Of 64 answers to one question one leads in the end. "
         "From which on was it ahead for good?",
-        ("before the 20th", "between the 20th and the 60th", "later"),
+        ("before the 10th", "between the 10th and the 30th", "later"),
     ),
     Question(
         "00.q5",

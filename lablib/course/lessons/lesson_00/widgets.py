@@ -1,15 +1,12 @@
-"""Widgets of the first lesson: a story at a temperature, a vote, a guess and its check."""
+"""Widgets of the first lesson: a story at a temperature, a guess and its check."""
 
 import html
 import re
-from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from itertools import groupby
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from lablib.course.plots.chart import Chart, ChartExplorer
-from lablib.course.plots.charts import TINTS, WARM, axis, bars, panel
+from lablib.course.plots.charts import TINTS, WARM
 from lablib.course.plots.explorer import Explorer, slider
 from lablib.course.plots.marks import DARK, LIGHT, REST, bars_across, number, ranked
 from lablib.course.plots.pictures import visible
@@ -213,68 +210,6 @@ def _tell(
         verdict = stories.explain(problem, fork + "".join(tokens))
         told.append(Told(ids, tokens, np.exp(logprobs[: len(ids)]), verdict))
     return told
-
-
-class VoteShares(ChartExplorer):
-    """The first n answers of many, counted, beside the shares that theory gives them.
-
-    Args:
-        answers: in the order of the samples; None where there was no answer.
-        theory: the probability of each digit.
-        right: the right digit.
-    """
-
-    def __init__(self, answers: Sequence[str | None], theory: np.ndarray, right: str) -> None:
-        self.answers, self.theory, self.right = list(answers), theory, right
-        votes = [answer for answer in self.answers if answer is not None]
-        counts = (Counter(votes[:n]) for n in range(1, len(votes) + 1))
-        self.leaders = [
-            sorted(answer for answer in each if each[answer] == max(each.values()))
-            for each in counts
-        ]
-        super().__init__(samples=slider(min(8, len(self.answers)), 1, len(self.answers)))
-
-    def compute(self, samples: int) -> np.ndarray:
-        """Return the votes for each digit ``(10,)`` among the first samples."""
-        return np.array([self.answers[:samples].count(str(digit)) for digit in range(10)])
-
-    def chart(self, data: np.ndarray) -> Chart:
-        """Draw the shares, within the exact chances of the annotator's answers; and who led."""
-        labels = [f"{digit}✓" if str(digit) == self.right else str(digit) for digit in range(10)]
-        votes = data / max(data.sum(), 1)
-        shares = {"as the annotator's habit alone has it": self.theory, "votes": votes}
-        chart = bars(labels, shares, "share of the answers", xlabel="answer", ymax=1)
-        x = axis(0.5, len(self.answers) + 0.5, "answers", (1, *range(20, len(self.answers), 20)))
-        lead = panel("who leads", x, axis(0, 1, "", ()), below=True, high=22)
-        marks = [*chart.marks, self._runs(data.sum())]
-        fates = ((TINTS[2], "the right one leads"), (TINTS[1], "a wrong one"), (TINTS[4], "a tie"))
-        keys = [*chart.keys, *fates]
-        return replace(chart, panels=[*chart.panels, lead], marks=marks, keys=keys)
-
-    def _runs(self, count: int) -> list[dict[str, Any]]:
-        """Return a bar for each time that the same lead, up to so many answers."""
-        marks, start = [], 1
-        for leaders, run in groupby(self.leaders[:count]):
-            end, is_tie = start + len(list(run)), len(leaders) > 1
-            fill = TINTS[4 if is_tie else 2 if leaders == [self.right] else 1]
-            text = "" if is_tie else leaders[0]
-            lead = " and ".join(leaders) + (" lead" if is_tie else " leads")
-            note = f"{lead} from answer {start} to answer {end - 1}."
-            bar = [start - 0.5, end - 0.5, 0, 1]
-            marks.append({"bar": bar, "fill": fill, "text": text, "note": note})
-            start = end
-        return marks
-
-    def caption(self, data: np.ndarray) -> str:
-        """Name the leader, or those that lead together, and the share of the right answer."""
-        best = [str(digit) for digit in np.flatnonzero(data == data.max())]
-        lead = f"{' and '.join(best)} lead{'s' * (len(best) == 1)} with {data.max()}"
-        n, lead = int(data.sum()), lead if data.any() else "none leads"
-        share = data[int(self.right)] / max(n, 1)
-        return (
-            f"{n} answer{'s' * (n != 1)}; {lead}. The right answer, {self.right}, has "
-            f"{share:.0%} of them; by habit alone it has {self.theory[int(self.right)]:.0%}."
-        )
 
 
 GUESSED, MISSED = "the draft guessed it", "the target wrote something else"

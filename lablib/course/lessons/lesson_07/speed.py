@@ -12,19 +12,6 @@ from lablib.inference.speculation.costs import Costs, best_draft_tokens, expecte
 HERE, TEXTBOOK = "as measured here", "free (textbook)"
 
 
-def by_length(alpha: float, costs: Costs, most: int) -> dict[str, list[float]]:
-    """Return, for γ = 0 ... ``most``, what a round yields and costs, and the speed-up.
-
-    A round's cost is in plain tokens.
-    """
-    gammas = range(most + 1)
-    return {
-        "tokens": [expected_tokens(alpha, gamma) for gamma in gammas],
-        "cost": [costs.of_round(gamma) / costs.forward(1) for gamma in gammas],
-        "speedup": [speedup(alpha, gamma, costs) for gamma in gammas],
-    }
-
-
 class LengthCurves(ChartExplorer):
     """Yield and cost of a round against γ, and the speed-up that is their quotient.
 
@@ -43,16 +30,21 @@ class LengthCurves(ChartExplorer):
         )
 
     def compute(self, alpha: float, verification: str = HERE) -> dict[str, Any]:
-        """Return, for γ = 0 ... 8, what a round yields and costs and the speed-up; and the best."""
-        costs = self.costs[verification]
-        best = best_draft_tokens(alpha, costs, LONGEST)
-        return {"alpha": alpha, "best": best, **by_length(alpha, costs, LONGEST)}
+        """Return tokens, cost (in plain tokens) and speed-up of γ = 0 ... 8, and the best γ."""
+        costs, gammas = self.costs[verification], range(LONGEST + 1)
+        return {
+            "alpha": alpha,
+            "best": best_draft_tokens(alpha, costs, LONGEST),
+            "tokens": [expected_tokens(alpha, gamma) for gamma in gammas],
+            "cost": [costs.of_round(gamma) / costs.forward(1) for gamma in gammas],
+            "speedup": [speedup(alpha, gamma, costs) for gamma in gammas],
+        }
 
     def chart(self, data: dict[str, Any]) -> Chart:
         """Draw yield and cost at the left, their quotient at the right, its peak ringed."""
         gammas = range(LONGEST + 1)
         x = axis(-0.4, LONGEST + 0.4, "draft tokens γ", gammas)
-        most = [by_length(1.0, each, LONGEST) for each in self.costs.values()]  # an axis stays
+        most = [self.compute(1.0, each) for each in self.costs]  # an axis stays
         high = max(max(each["tokens"] + each["cost"]) for each in most)
         fast = 1.05 * max(max(each["speedup"]) for each in most)
         series = {"it yields": data["tokens"], "it costs": data["cost"]}

@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
-from lablib.course.lessons.lesson_08.widgets import between, by_draft, every_rule, positive
+from lablib.course.lessons.lesson_08.enumeration import by_draft
+from lablib.course.lessons.lesson_08.widgets import between, every_rule, positive
 from lablib.course.plots.chart import Chart, ChartExplorer
 from lablib.course.plots.charts import axis, panel
 from lablib.course.plots.explorer import Player, choice, slider

@@ -5,12 +5,10 @@ They replay greedy texts (:mod:`lablib.course.replay.rounds`): no model runs aga
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
-from lablib.course.lessons.lesson_07.speed import by_length
 from lablib.course.plots.chart import Chart, ChartExplorer
-from lablib.course.plots.charts import STROKES, WARM, axis, curves, panel
+from lablib.course.plots.charts import WARM, axis, panel
 from lablib.course.plots.explorer import choice, slider
 from lablib.course.plots.pictures import COLOURS
 from lablib.course.replay.rounds import LONGEST, Guesses, Length, replay, tokens_per_call
@@ -118,138 +116,6 @@ class Sources(ChartExplorer):
             f"{data['calls']} calls of the target. Of all drafters {best} promises most on "
             f"{data['task']}, ×{data['speedups'][best]:.2f}."
         )
-
-
-# ------------------------------------------------------------------ how many to draft
-
-SQUARE = [[0, 0], [1, 0], [1, 1], [0, 1]]
-FURTHEST = 12  # drafts, in the map of best lengths
-TOP = 1.25 * (FURTHEST + 1)  # tokens: all of a round, and room for a number above them
-SHADES = {0: "#F7FAFD", 1: "#E3EEF8", 2: "#CFE1F2", 3: "#B5D4E9", 4: "#A2CAE4", 5: "#8ABDDC"}
-SHADES |= {8: "#6DAED5", FURTHEST: "#4B97C9"}
-HERE = "#F6CF92"  # the region in which the sliders stand, and the best round
-FASTER, SLOWER = "#CFE1F2", "#E5BBD2"  # rounds than plain decoding
-KEYS = [(FASTER, "faster than plain decoding"), (SLOWER, "slower"), (HERE, "the best γ")]
-KEYS += [(COLOURS[5], "cost × the best speed-up", STROKES[2])]
-
-
-class BestLength(ChartExplorer):
-    """The best draft length for any α and any prices, and the map of it.
-
-    All prices are in plain tokens: a forward of the target over one token costs 1, each further
-    token in the same forward costs ``reading``, a drafted token ``drafting``.
-
-    Args:
-        alpha: where the sliders start.
-        drafting: the same.
-        reading: the same.
-    """
-
-    def __init__(self, alpha: float = 0.8, drafting: float = 0.1, reading: float = 0.1) -> None:
-        self._alphas, self._prices = np.linspace(0, 1, 41), np.linspace(0, 1, 41)
-        powers = self._alphas[:, None] ** np.arange(FURTHEST + 1)
-        self._tokens = powers.cumsum(axis=1)  # (α, γ): 1 + α + ... + α^γ
-        super().__init__(
-            alpha=slider(alpha, 0.0, 1.0, 0.05, label="acceptance α"),
-            drafting=slider(drafting, 0.0, 1.0, 0.05, label="price of a draft"),
-            reading=slider(reading, 0.0, 1.0, 0.05, label="price of reading one"),
-        )
-
-    def compute(self, alpha: float, drafting: float, reading: float) -> dict[str, Any]:
-        """Return tokens and cost for γ = 0 ... 12, the best γ, and the map ``(α, price)`` of it."""
-        gammas = np.arange(FURTHEST + 1)
-        costs = Costs(tuple(1 + reading * g for g in range(FURTHEST + 1)), drafting)
-        per_round = 1 + gammas * (self._prices[:, None] + reading)  # (price, γ)
-        gains = self._tokens[:, None] / per_round  # (α, price, γ)
-        fewest = 1e-12 * gammas  # among equals, whatever their last bits
-        found = by_length(alpha, costs, FURTHEST)
-        return {
-            "alpha": alpha,
-            "drafting": drafting,
-            "reading": reading,
-            **found,
-            "best": int((found["speedup"] - fewest).argmax()),
-            "map": (gains - fewest).argmax(axis=-1),
-        }
-
-    def chart(self, data: dict[str, Any]) -> Chart:
-        """Draw a round's tokens and cost, between them the speed-up; at the right the map."""
-        best = data["best"]
-        x = axis(-0.5, FURTHEST + 0.5, "draft tokens γ", range(0, FURTHEST + 1, 2))
-        y = axis(1, TOP, "", (1, 2, 4, 8, 16), log=True)
-        title = f"a round: tokens, cost (plain tokens); best γ: {best}{'+' * (best == FURTHEST)}"
-        views = [panel(title, x, y, ["tokens"], high=240)]
-        price, alpha = (axis(0, 1, name, (0, 0.5, 1)) for name in ("price of a draft", ""))
-        title = "best γ for each α (upward) and price; orange: here"
-        views.append(panel(title, price, alpha, high=240))
-        note = f"Here: α = {data['alpha']:.2f}, price {data['drafting']:.2f}; best γ: {best}."
-        place = [data["drafting"], data["alpha"]]
-        here = {"dot": place, "r": 7, "colour": COLOURS[5], "note": note}
-        return Chart(views, [self._rounds(data), [*self._regions(data), here]], KEYS)
-
-    def _rounds(self, data: dict[str, Any]) -> list[dict[str, Any]]:
-        """Return a bar from cost to tokens for each γ, as high as its speed-up, and both curves."""
-        best, marks = data["best"], []
-        rounds = zip(data["tokens"], data["cost"], data["speedup"], strict=True)
-        for gamma, (tokens, cost, gain) in enumerate(rounds):
-            fill = HERE if gamma == best else FASTER if tokens > cost else SLOWER
-            span = [float(f"{min(TOP, each):.5g}") for each in sorted((tokens, cost))]
-            bar = [gamma - 0.4, gamma + 0.4, *span]
-            marks.append({"bar": bar, "fill": fill, "note": f"γ = {gamma}: ×{gain:.2f}."})
-        tokens, cost = curves(range(FURTHEST + 1), {"tokens": data["tokens"], "cost": data["cost"]})
-        cost |= {"colour": COLOURS[7], "dash": STROKES[1]}
-        if cost["line"][-1][1] > TOP:  # more than all tokens: it leaves the panel, and says so
-            inside = [point for point in cost["line"] if point[1] < TOP]
-            leaves = round((TOP - 1) / (data["cost"][1] - 1), 3)
-            cost |= {"line": [*inside, [leaves, TOP]], "label": f"cost ↑{data['cost'][-1]:.0f}"}
-            cost["sizes"] = [*[3] * len(inside), 0]  # there is no round
-        if best < FURTHEST:  # what the longest round comes to, at its bar's foot
-            lower = min(data["tokens"][-1], data["cost"][-1])
-            beside = lower / 1.25 if lower > 1.3 else 1.08 * lower
-            gain, at = data["speedup"][-1], [FURTHEST + 0.4, round(beside, 3)]
-            marks.append({"key": "last", "text": f"×{gain:.2f}", "at": at, "anchor": "end"})
-        if best == 0:
-            ring = {"dot": [0, 1], "r": 8, "hollow": True, "colour": COLOURS[5]}
-            return [*marks, tokens, cost, ring]
-        gain, at = data["speedup"][best], [best + 0.2, round(1.06 * data["tokens"][best], 3)]
-        name = {"key": "gain", "text": f"×{gain:.2f}", "at": at, "anchor": "end", "bold": True}
-        line = [[gamma, round(gain * each, 4)] for gamma, each in enumerate(data["cost"])]
-        look = {"colour": COLOURS[5], "dash": STROKES[2], "wide": 1.5}
-        return [*marks, name, {"key": "raised", "line": line, **look}, tokens, cost]
-
-    def _regions(self, data: dict[str, Any]) -> list[dict[str, Any]]:
-        """Return the regions, the more drafts the darker but for that of the sliders, and names."""
-        here = max(gamma for gamma in SHADES if gamma <= data["best"])
-        shades, alphas = SHADES | {here: HERE}, self._alphas
-        marks = [{"area": SQUARE, "fill": shades.pop(0)}]
-        for gamma, fill in shades.items():
-            # up to this price the last of γ drafts pays: its tokens beside those of the others
-            gain = alphas**gamma / (self._tokens[:, gamma - 1] - (gamma - 1) * alphas**gamma)
-            edge = (gain - data["reading"]).clip(0, 1).round(4).tolist()
-            area = [[0, 1], [0, 0], *zip(edge, alphas.tolist(), strict=True)]
-            marks.append({"area": area, "fill": fill})
-        column = data["map"][:, 1]  # names stand where drafts cost next to nothing
-        # the dot takes the place of a name beside it
-        dot = data["alpha"] if data["drafting"] < 0.12 else 2
-        for gamma, after in pairwise([*SHADES, 2 * FURTHEST]):
-            rows = np.flatnonzero((column >= gamma) & (column < after))
-            if len(rows) >= 3 and abs(alphas[rows].mean() - dot) > 0.055:  # there is room for it
-                name = f"{gamma}{'+' * (after > gamma + 1)}"
-                at = [0.012, round(float(alphas[rows].mean()), 4) - 0.02]
-                marks.append({"key": f"t{gamma}", "text": name, "at": at, "bold": True})
-        return marks
-
-    def caption(self, data: dict[str, Any]) -> str:
-        """Name the best γ, what it brings for which cost, and what the longest would do."""
-        best = data["best"]
-        gains = [f"×{gain:.2f}" for gain in data["speedup"]]
-        tokens, cost = (f"{data[name][best or 1]:.2f}" for name in ("tokens", "cost"))
-        bring = f"{tokens} tokens for the cost of {cost}, {gains[best or 1]}"
-        if best == 0:
-            return f"Here no drafts at all is best: one draft brings {bring}."
-        if best == FURTHEST:
-            return f"Here the best γ is {best} or more: {best} drafts bring {bring}."
-        return f"Here the best γ is {best}: {bring}; {FURTHEST} drafts give {gains[-1]}."
 
 
 # ------------------------------------------------------------------ a length that adapts

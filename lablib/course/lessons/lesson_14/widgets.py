@@ -1,9 +1,9 @@
 """Widgets of the lesson on scaling out: who works when, and what more ranks are worth."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from lablib.course.plots.chart import Chart, ChartExplorer
-from lablib.course.plots.charts import axis, curves, lines, panel
+from lablib.course.plots.charts import axis, curves, panel
 from lablib.course.plots.explorer import choice, slider
 from lablib.course.plots.pictures import COLOURS
 from lablib.course.theory.scaling import Scaling, simulate
@@ -122,11 +122,3 @@ def _timeline(data: dict) -> list[dict]:
         ends.append({"line": line, "wide": 1.5, "colour": "#666666", "dash": "2 3"})
     in_time = sorted(marks, key=lambda mark: mark["bar"][0])  # the arrow keys walk on in time
     return [*in_time, *ends]
-
-
-def speedup_figure(ranks: Sequence[int], series: Mapping[str, Sequence[float]]) -> Chart:
-    """Draw speed-ups against ranks, both in powers of two."""
-    title, few = "speed-up (both axes: powers of two)", ranks[::-3][::-1]  # as a phone has room for
-    chart = lines(ranks, series, "ranks", title, logx=True, logy=True)
-    chart.panels[0]["x"] = axis(ranks[0], ranks[-1], "ranks", few, log=True)
-    return chart
