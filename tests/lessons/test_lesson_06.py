@@ -41,9 +41,13 @@ def test_vote_bars_fill_up_as_the_library_counts() -> None:
         panels = json.loads(json.dumps(widget.draw(data)))["panels"]
         bars, race = (panel["marks"] for panel in panels)
         assert [bar["bar"][3] for bar in bars] == [*data["votes"].values()]
-        assert [bar["key"] for bar in bars if not bar["hollow"]] == ["3"]
-        said = [mark["rule"]["x"] for mark in race if "rule" in mark]
-        assert said == [data["settled"]] * bool(data["settled"])
+        filled = {bar["key"] for bar in bars if not bar["hollow"]}
+        assert filled == {"3", data["leader"]}
+        assert [place for place, _ in panels[0]["x"]["ticks"]] == [7, 8, 9, 0, 1, 2, 3, 4, 5, 6]
+        said = [mark["rule"]["x"] for mark in race if "x" in mark.get("rule", ())]
+        led = [tally([[0]] * k, poll.answers[:k]).winner for k in range(1, n + 1)]
+        since = 1 + max((k for k, each in enumerate(led, 1) if each != led[-1]), default=0)
+        assert said == [data["settled"]] * bool(data["settled"]) + [since]
     assert data["settled"] == next(
         n for n in range(1, 21) if widget.compute(samples=n, problem="one")["settled"]
     )

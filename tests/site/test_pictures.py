@@ -121,7 +121,7 @@ def test_a_race_is_the_widgets_after_each_sample():
             for _ in range(32)
         ]
         explorer = VoteBars({"one": Sampled("7", drawn)})
-        given = {"answers": drawn, "truth": "7", "all": 32}
+        given = {"answers": drawn, "truth": "7", "all": 32, "top": explorer.top}
         settings = [{"samples": n, "problem": "one"} for n in range(33)]
         compare(explorer, given, settings)
 

@@ -16,7 +16,7 @@ from lablib.inference.voting.stopping import StopRule
 
 import numpy as np
 
-BEFORE = "#D3E4F3"
+BEFORE, REACH = "#D3E4F3", "#E6E6E6"
 _ERRS = (
     "So the vote is wrong: by chance, or because the model makes one mistake more often than it is "
     "right."
@@ -24,7 +24,7 @@ _ERRS = (
 
 
 class VoteBars(Explorer):
-    """A vote that fills up as samples arrive.
+    """A vote that fills up as samples arrive, and the race: who leads, and who can still catch up.
 
     Args:
         problems: name -> its samples, whose answers are digits (or None).
@@ -37,75 +37,77 @@ class VoteBars(Explorer):
         self.problems = dict(problems)
         names = list(self.problems)
         every = [problem.answers for problem in self.problems.values()]
-        steps = min(map(len, every))
-        top = max(max(Counter(answers).values()) for answers in every)
-        height = axis(0, 1.05 * top, "", (0, 10, 20, 30))
-        votes = panel("votes", axis(-0.6, 9.6, "answer", range(10), bare=True), height)
-        drawn = axis(0, 1.05 * steps, "samples", (0, steps // 2, steps))
+        self.all = min(map(len, every))
+        self.top = 1.35 * max(max(Counter(answers).values()) for answers in every)  # words above
+        height = axis(0, self.top, "", (0, 10, 20, 30))
+        across = axis(-0.6, 9.6, "answer: the right one, one too high, …", (), bare=True)
+        drawn = axis(0, 1.05 * self.all, "samples", (0, self.all // 2, self.all))
+        views = [panel("votes", across, height), panel("the race", drawn, height, "0")]
         keys = [[COLOURS[2], "right answer"], [COLOURS[1], "wrong", True]]
-        self.constants = {"panels": [votes, panel("the race", drawn, height, "0")], "keys": keys}
+        keys.append([REACH, "what the second can still reach (dotted: the first now)"])
+        self.constants = {"panels": views, "keys": keys}
         super().__init__(
-            samples=Player(0, 0, steps, milliseconds=350),
+            samples=Player(0, 0, self.all, milliseconds=350),
             problem=choice(names[0], names),
         )
 
     def compute(self, samples: int, problem: str) -> dict[str, Any]:
-        """Return the votes for each digit after ``samples`` samples, and who leads."""
+        """Return how the votes for each digit have grown, and who leads, from which sample on."""
         chosen = self.problems[problem]
-        drawn = list(chosen.answers[:samples])
-        cast = [answer for answer in drawn if answer is not None]
-        votes = {str(digit): cast.count(str(digit)) for digit in range(10)}
-        leader = max(cast, key=cast.count) if cast else None  # the first to appear among equals
-        race = {d: [drawn[:n].count(d) for n in range(samples + 1)] for d in votes}
+        votes = [Counter(filter(None, chosen.answers[:n])) for n in range(samples + 1)]
+        leaders = [max(each, key=each.get, default=None) for each in votes]  # first to appear
+        safe = [bool(c) and cannot_lose([*c.values()], self.all - n) for n, c in enumerate(votes)]
         return {
-            "votes": votes,
-            "race": race,
-            "leader": leader,
+            "votes": {str(digit): votes[-1][str(digit)] for digit in range(10)},
+            "race": {str(digit): [each[str(digit)] for each in votes] for digit in range(10)},
+            "leader": leaders[-1],
+            "since": max((n for n in range(samples) if leaders[n] != leaders[-1]), default=-1) + 1,
             "truth": chosen.truth,
             "samples": samples,
-            "settled": self._settled(chosen.answers, samples),
+            "settled": safe.index(True) if any(safe) else 0,
         }
 
-    @staticmethod
-    def _settled(answers: Sequence[Any], samples: int) -> int:
-        """Return after how many samples the leader could no longer lose, 0 if it still can."""
-        for drawn in range(1, samples + 1):
-            cast = [answer for answer in answers[:drawn] if answer is not None]
-            if cast and cannot_lose([*Counter(cast).values()], len(answers) - drawn):
-                return drawn
-        return 0
-
     def draw(self, data: dict[str, Any]) -> dict[str, Any]:
-        """Draw one bar for each digit, and how its votes have grown; the right one apart."""
-        bars, race = [], []
-        for place, (digit, votes) in enumerate(data["votes"].items()):
-            right = digit == data["truth"]
-            colour = COLOURS[2 if right else 1]
-            note = f"{digit}: {votes} of {data['samples']} votes{', the right answer' * right}."
-            bar = {"bar": [place - 0.4, place + 0.4, 0, votes], "fill": colour, "hollow": not right}
+        """Draw a bar for each digit, how its votes have grown, and what the second can reach."""
+        *_, second, most = sorted(data["votes"].values())
+        n = data["samples"]
+        rise = min(self.all - n, self.top - second)
+        high = second + rise
+        reach = [[n, second], [n + rise, high], [self.all, high], [self.all, second]]
+        race = [{"area": reach, "fill": REACH}, {"rule": {"y": most}, "dash": "2 3"}]
+        bars, ticks = [], []
+        for digit, growth in data["race"].items():
+            right, leads = digit == data["truth"], digit == data["leader"]
+            place, votes = (int(digit) - int(data["truth"])) % 10, growth[-1]
+            colour, hollow = COLOURS[2 if right else 1], not (right or leads)
+            bar = {"bar": [place - 0.4, place + 0.4, 0, votes], "fill": colour, "hollow": hollow}
+            note = f"{digit}: {votes} of {n} votes{', the right answer' * right}."
             bars.append({"key": digit, **bar, "note": note})
+            ticks.append([place, digit])
             if votes > 0:
-                line = [[n, count] for n, count in enumerate(data["race"][digit])]
-                look = {"label": digit, "colour": colour, "wide": 3 if right else 1.5, "r": 2}
+                line = [[*each] for each in enumerate(growth)]
+                look = {"label": digit, "colour": colour, "wide": 1.5 if hollow else 3, "r": 1}
                 race.append({"key": f"l{digit}", "line": line, **look})
-        if data["settled"]:
-            race.append({"rule": {"x": data["settled"]}, "dash": "5 3", "text": "can't lose"})
-        return {"panels": [{"marks": bars}, {"marks": race}]}
+        told = (data["settled"], "can't lose"), (data["since"], f"ahead since {data['since']}")
+        for down, (at, text) in enumerate(told):
+            if at:
+                race.append({"rule": {"x": at}, "dash": "5 3", "text": text, "line_down": down})
+        return {"panels": [{"marks": bars, "x": {"ticks": ticks}}, {"marks": race}]}
 
     def caption(self, data: dict[str, Any]) -> str:
         """Name the leader, the right answer and whether the vote is settled, and wrong."""
-        if data["leader"] is None:
-            return f"No votes yet. The right answer is {data['truth']}."
+        n, leader, truth, votes = (data[key] for key in ("samples", "leader", "truth", "votes"))
+        if leader is None:
+            return f"No votes yet. The right answer is {truth}."
+        most, right = votes[leader], leader == truth
+        first = ", the first of equals" * ([*votes.values()].count(most) > 1)
         settled = " and cannot lose any more" if data["settled"] else ""
-        most = data["votes"][data["leader"]]
-        first = ", the first of equals" * ([*data["votes"].values()].count(most) > 1)
+        other = "" if right else f"; the right answer, {truth}, has {votes[truth]}"
         found = (
-            f"After {data['samples']} samples {data['leader']} leads with "
-            f"{most} vote{'s' * (most > 1)}{first}{settled}. The right answer is "
-            f"{data['truth']}, with {data['votes'].get(data['truth'], 0)}."
+            f"After {n} sample{'s' * (n > 1)} {leader}{', the right answer,' * right} leads with "
+            f"{most} vote{'s' * (most > 1)}{first}{settled}{other}."
         )
-        wrong = data["settled"] and data["leader"] != data["truth"]
-        return f"{found} {_ERRS}" if wrong else found
+        return f"{found} {_ERRS}" if data["settled"] and not right else found
 
 
 class Stopping(ChartExplorer):

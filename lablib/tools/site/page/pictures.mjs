@@ -125,14 +125,14 @@ const cutting = {
 // Lesson 06: votes for each answer, and the race between them. `given`: the answers so far, in the
 // order of the samples, the right one, and how many samples there will be.
 const racing = {
-  colours: {right: '#009E73', wrong: '#E69F00'},
+  colours: {right: '#009E73', wrong: '#E69F00', reach: '#E6E6E6'},
 
   async ask(lab, prompt, {constants, stops}, show) {
     if (!isSum(prompt)) throw new Error('Write a sum of six digits, as “sum 7 3 9 0 4 8:”.');
     const digits = prompt.match(/\d/g).map(Number);
     const truth = String(digits.reduce((sum, digit) => sum + digit) % 10);
     const all = stops('samples').at(-1), answers = [];
-    const y = {ends: [0, 1.05 * all], ticks: [0, 10, 20, 30].filter(v => v <= all).map(v => [v, String(v)])};
+    const top = 1.35 * all, y = {ends: [0, top], ticks: [0, all / 2, all].map(v => [v, String(v)])};
     const dress = panel => ({...panel, y: {...panel.y, ...y}});
     const dressed = {...constants, panels: constants.panels.map(dress)};
     let drawn = 0;
@@ -140,27 +140,42 @@ const racing = {
     await lab.samples(run, all, (stream, tokens) => {
       answers[stream] = answerOf(lab.decode(tokens));
       while (answers[drawn] !== undefined) drawn += 1;  // later ones wait for their turn
-      show({answers, truth, all, constants: dressed}, {samples: drawn});
+      show({answers, truth, all, top, constants: dressed}, {samples: drawn});
     });
   },
 
-  frame({answers, truth, all}, {samples}) {
+  frame({answers, truth, all, top}, {samples}) {
     const cast = answers.slice(0, samples);
     const digits = Array.from({length: 10}, (_, digit) => String(digit));
     const growth = digits.map(digit => cast.reduce(
       (line, answer) => [...line, line.at(-1) + (answer === digit)], [0]));
-    const settled = this.settled(cast, all), {right: green, wrong: orange} = this.colours;
-    const bars = [], lines = [];
-    digits.forEach((digit, place) => {
-      const votes = growth[place].at(-1), right = digit === truth, fill = right ? green : orange;
-      const note = `${digit}: ${votes} of ${samples} votes${right ? ', the right answer' : ''}.`;
-      bars.push({key: digit, bar: [place - 0.4, place + 0.4, 0, votes], fill, hollow: !right, note});
+    const settled = this.settled(cast, all), {right: green, wrong: orange, reach} = this.colours;
+    const leaders = growth[0].map((_, n) => this.leader(growth.map(line => line[n]), cast)), leader = leaders.at(-1);
+    const since = leaders.findLastIndex(each => each !== leader) + 1;
+    const [most, second] = growth.map(line => line.at(-1)).sort((a, b) => b - a), n = samples;
+    const rise = Math.min(all - n, top - second), high = second + rise;
+    const area = [[n, second], [n + rise, high], [all, high], [all, second]];
+    const bars = [], ticks = [], lines = [{area, fill: reach}, {rule: {y: most}, dash: '2 3'}];
+    digits.forEach(digit => {
+      const votes = growth[digit].at(-1), right = digit === truth, hollow = !right && digit !== leader;
+      const place = (Number(digit) - Number(truth) + 10) % 10, fill = right ? green : orange;
+      const note = `${digit}: ${votes} of ${n} votes${right ? ', the right answer' : ''}.`;
+      bars.push({key: digit, bar: [place - 0.4, place + 0.4, 0, votes], fill, hollow, note});
+      ticks.push([place, digit]);
       if (!votes) return;
-      const line = growth[place].map((count, n) => [n, count]);
-      lines.push({key: `l${digit}`, line, label: digit, colour: fill, wide: right ? 3 : 1.5, r: 2});
+      const line = growth[digit].map((count, at) => [at, count]);
+      lines.push({key: `l${digit}`, line, label: digit, colour: fill, wide: hollow ? 1.5 : 3, r: 1});
     });
-    if (settled) lines.push({rule: {x: settled}, dash: '5 3', text: "can't lose"});
-    return [{panels: [{marks: bars}, {marks: lines}]}, this.caption(growth, cast, {truth, settled})];
+    [[settled, "can't lose"], [since, `ahead since ${since}`]].forEach(([x, text], line_down) => {
+      if (x) lines.push({rule: {x}, dash: '5 3', text, line_down});
+    });
+    return [{panels: [{marks: bars, x: {ticks}}, {marks: lines}]}, this.caption(growth, cast, {truth, settled, leader})];
+  },
+
+  // Return who has most of so many votes for each digit, the first to appear among equals; nobody if there is none.
+  leader(votes, cast) {
+    const most = Math.max(...votes);
+    return most ? cast.find(answer => answer !== null && votes[answer] === most) : undefined;
   },
 
   // Return after how many samples the leader could no longer lose; 0 if it still can.
@@ -176,14 +191,14 @@ const racing = {
     return 0;
   },
 
-  caption(growth, cast, {truth, settled}) {
-    const votes = growth.map(line => line.at(-1)), most = Math.max(...votes);
+  caption(growth, {length}, {truth, settled, leader}) {
+    const votes = growth.map(line => line.at(-1)), most = Math.max(...votes), right = leader === truth;
     if (!most) return `No votes yet. The right answer is ${truth}.`;
-    const leader = cast.find(answer => answer !== null && votes[answer] === most);
     const first = votes.filter(count => count === most).length > 1 ? ', the first of equals' : '';
-    const found = `After ${cast.length} samples ${leader} leads with ${most} vote${most > 1 ? 's' : ''}${first}` +
-      `${settled ? ' and cannot lose any more' : ''}. The right answer is ${truth}, with ${votes[truth]}.`;
-    return settled && leader !== truth ? `${found} ${ERRS}` : found;
+    const other = right ? '' : `; the right answer, ${truth}, has ${votes[truth]}`, s = count => count > 1 ? 's' : '';
+    const found = `After ${length} sample${s(length)} ${leader}${right ? ', the right answer,' : ''} leads with ` +
+      `${most} vote${s(most)}${first}${settled ? ' and cannot lose any more' : ''}${other}.`;
+    return settled && !right ? `${found} ${ERRS}` : found;
   },
 };
 
