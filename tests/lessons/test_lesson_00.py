@@ -27,16 +27,14 @@ def test_preflight_is_a_table_without_paths():
     table = Preflight(lablib.doctor())
     assert "/" not in repr(table).replace("GFLOP/s", "")
     assert table.rows["computes on"] in ("CPU", "GPU")
-    assert "<table>" in table._repr_html_()
     assert "advice" in repr(table)
 
 
 def test_preflight_of_a_machine_without_mlx_passes_the_advice_on():
-    facts = {"machine": "a <b>", "python": "3.11 at /x", "mlx": "does not import"}
+    facts = {"machine": "a", "python": "3.11 at /x", "mlx": "does not import"}
     table = Preflight(SimpleNamespace(facts=facts, gflops=None, advice=("reinstall", "again")))
     assert "reinstall; again" in repr(table)
     assert "not measured" in repr(table)
-    assert "a &lt;b&gt;" in table._repr_html_()
 
 
 # ---------------------------------------------------------------- act one

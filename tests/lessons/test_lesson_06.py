@@ -2,6 +2,7 @@
 
 import json
 from collections import Counter
+from collections.abc import Sequence
 
 from lablib.course.lessons.lesson_06.exact import one_die_accuracy, process_accuracy
 from lablib.course.lessons.lesson_06.widgets import Stopping, VoteBars
@@ -24,6 +25,13 @@ def polls(n: int, samples: int = 20, seed: int = 1) -> list[Sampled]:
     ]
 
 
+def alone(answers: Sequence[str | None]) -> str | None:
+    """Return who has more votes than each other one; None if nobody has."""
+    counts = Counter(each for each in answers if each is not None)
+    best = [each for each, count in counts.items() if count == max(counts.values())]
+    return best[0] if len(best) == 1 else None
+
+
 def test_vote_bars_fill_up_as_the_library_counts() -> None:
     poll = polls(1)[0]
     widget = VoteBars({"one": poll, "two": polls(1, seed=2)[0]})
@@ -40,14 +48,20 @@ def test_vote_bars_fill_up_as_the_library_counts() -> None:
         assert all(len(counts) == n + 1 for counts in data["race"].values())
         panels = json.loads(json.dumps(widget.draw(data)))["panels"]
         bars, race = (panel["marks"] for panel in panels)
-        assert [bar["bar"][3] for bar in bars] == [*data["votes"].values()]
+        newest = [mark["bar"][2:] for mark in bars if mark["key"] == "came"]
+        came = poll.answers[n - 1]
+        assert newest == ([[counts[came] - 1, counts[came]]] if came else [])
+        shares = {mark["key"]: mark["text"] for mark in bars if "text" in mark}
+        assert shares == {f"s{d}": f"{int(100 * v / n + 0.5)}%" for d, v in counts.items()}
+        bars = [mark for mark in bars if "hollow" in mark]
         filled = {bar["key"] for bar in bars if not bar["hollow"]}
         assert filled == {"3", data["leader"]}
+        assert [bar["bar"][3] for bar in bars] == [*data["votes"].values()]
         assert [place for place, _ in panels[0]["x"]["ticks"]] == [7, 8, 9, 0, 1, 2, 3, 4, 5, 6]
         said = [mark["rule"]["x"] for mark in race if "x" in mark.get("rule", ())]
-        led = [tally([[0]] * k, poll.answers[:k]).winner for k in range(1, n + 1)]
-        since = 1 + max((k for k, each in enumerate(led, 1) if each != led[-1]), default=0)
-        assert said == [data["settled"]] * bool(data["settled"]) + [since]
+        led = [alone(poll.answers[:k]) for k in range(n + 1)]
+        since = [1 + max(k for k in range(n) if led[k] != led[n])] if led[n] else []
+        assert said == [data["settled"]] * bool(data["settled"]) + since
     assert data["settled"] == next(
         n for n in range(1, 21) if widget.compute(samples=n, problem="one")["settled"]
     )

@@ -1,6 +1,5 @@
 """Widgets of the first lesson: a story at a temperature, a guess and its check."""
 
-import html
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -40,14 +39,6 @@ class Preflight:
 
     def __repr__(self) -> str:
         return "\n".join(f"{name:>12}  {value}" for name, value in self.rows.items())
-
-    def _repr_html_(self) -> str:
-        rows = "".join(
-            f'<tr><th style="text-align:right">{name}</th>'
-            f'<td style="text-align:left">{html.escape(value)}</td></tr>'
-            for name, value in self.rows.items()
-        )
-        return f"<table><tbody>{rows}</tbody></table>"
 
 
 @dataclass(frozen=True)

@@ -16,11 +16,8 @@ from lablib.inference.voting.stopping import StopRule
 
 import numpy as np
 
-BEFORE, REACH = "#D3E4F3", "#E6E6E6"
-_ERRS = (
-    "So the vote is wrong: by chance, or because the model makes one mistake more often than it is "
-    "right."
-)
+BEFORE, REACH, EDGE, CAME = "#D3E4F3", "#EEEEEE", "#767676", "#222222"
+DIGITS = "0123456789"
 
 
 class VoteBars(Explorer):
@@ -43,8 +40,8 @@ class VoteBars(Explorer):
         across = axis(-0.6, 9.6, "answer: the right one, one too high, …", (), bare=True)
         drawn = axis(0, 1.05 * self.all, "samples", (0, self.all // 2, self.all))
         views = [panel("votes", across, height), panel("the race", drawn, height, "0")]
-        keys = [[COLOURS[2], "right answer"], [COLOURS[1], "wrong", True]]
-        keys.append([REACH, "what the second can still reach (dotted: the first now)"])
+        keys = [[COLOURS[2], "right answer"], [COLOURS[1], "wrong", True], [CAME, "just in"]]
+        keys += [[REACH, "what the second can still reach"], [EDGE, "what the first has", "2 3"]]
         self.constants = {"panels": views, "keys": keys}
         super().__init__(
             samples=Player(0, 0, self.all, milliseconds=350),
@@ -55,13 +52,17 @@ class VoteBars(Explorer):
         """Return how the votes for each digit have grown, and who leads, from which sample on."""
         chosen = self.problems[problem]
         votes = [Counter(filter(None, chosen.answers[:n])) for n in range(samples + 1)]
-        leaders = [max(each, key=each.get, default=None) for each in votes]  # first to appear
+        race = np.array([[each[digit] for each in votes] for digit in DIGITS])
+        *_, second, most = np.sort(race, axis=0)
+        ahead = np.where(most > second, race.argmax(axis=0), -1)  # of all others
+        others = np.flatnonzero(ahead != ahead[-1])
         safe = [bool(c) and cannot_lose([*c.values()], self.all - n) for n, c in enumerate(votes)]
         return {
-            "votes": {str(digit): votes[-1][str(digit)] for digit in range(10)},
-            "race": {str(digit): [each[str(digit)] for each in votes] for digit in range(10)},
-            "leader": leaders[-1],
-            "since": max((n for n in range(samples) if leaders[n] != leaders[-1]), default=-1) + 1,
+            "votes": dict(zip(DIGITS, race[:, -1].tolist(), strict=True)),
+            "race": dict(zip(DIGITS, race.tolist(), strict=True)),
+            "leader": max(votes[-1], key=votes[-1].get, default=None),  # the first of equals
+            "since": 0 if ahead[-1] < 0 else int(others[-1]) + 1,
+            "came": (None, *chosen.answers)[samples],
             "truth": chosen.truth,
             "samples": samples,
             "settled": safe.index(True) if any(safe) else 0,
@@ -69,26 +70,33 @@ class VoteBars(Explorer):
 
     def draw(self, data: dict[str, Any]) -> dict[str, Any]:
         """Draw a bar for each digit, how its votes have grown, and what the second can reach."""
+        n, leader, truth, since = (data[key] for key in ("samples", "leader", "truth", "since"))
         *_, second, most = sorted(data["votes"].values())
-        n = data["samples"]
         rise = min(self.all - n, self.top - second)
         high = second + rise
         reach = [[n, second], [n + rise, high], [self.all, high], [self.all, second]]
-        race = [{"area": reach, "fill": REACH}, {"rule": {"y": most}, "dash": "2 3"}]
+        race = [{"area": reach, "fill": REACH}]
+        for line, dash in (reach[:2], ""), ([[n, most], [self.all, most]], "2 3"):
+            race.append({"line": line, "colour": EDGE, "wide": 1.5, "dash": dash})
         bars, ticks = [], []
         for digit, growth in data["race"].items():
-            right, leads = digit == data["truth"], digit == data["leader"]
-            place, votes = (int(digit) - int(data["truth"])) % 10, growth[-1]
+            right, leads = digit == truth, digit == leader
+            place, votes = (int(digit) - int(truth)) % 10, growth[-1]
             colour, hollow = COLOURS[2 if right else 1], not (right or leads)
             bar = {"bar": [place - 0.4, place + 0.4, 0, votes], "fill": colour, "hollow": hollow}
             note = f"{digit}: {votes} of {n} votes{', the right answer' * right}."
             bars.append({"key": digit, **bar, "note": note})
             ticks.append([place, digit])
+            if digit == data["came"]:
+                newest = [place - 0.4, place + 0.4, votes - 1, votes]
+                bars.append({"key": "came", "bar": newest, "fill": CAME})
             if votes > 0:
+                at, share = [place, votes + 0.8], f"{int(100 * votes / n + 0.5)}%"
+                bars.append({"key": f"s{digit}", "text": share, "at": at, "anchor": "middle"})
                 line = [[*each] for each in enumerate(growth)]
                 look = {"label": digit, "colour": colour, "wide": 1.5 if hollow else 3, "r": 1}
                 race.append({"key": f"l{digit}", "line": line, **look})
-        told = (data["settled"], "can't lose"), (data["since"], f"ahead since {data['since']}")
+        told = (data["settled"], "can't lose"), (since, f"{leader} ahead since {since}")
         for down, (at, text) in enumerate(told):
             if at:
                 race.append({"rule": {"x": at}, "dash": "5 3", "text": text, "line_down": down})
@@ -107,7 +115,7 @@ class VoteBars(Explorer):
             f"After {n} sample{'s' * (n > 1)} {leader}{', the right answer,' * right} leads with "
             f"{most} vote{'s' * (most > 1)}{first}{settled}{other}."
         )
-        return f"{found} {_ERRS}" if data["settled"] and not right else found
+        return f"{found} So the vote is wrong." if data["settled"] and not right else found
 
 
 class Stopping(ChartExplorer):

@@ -125,7 +125,7 @@ const cutting = {
 // Lesson 06: votes for each answer, and the race between them. `given`: the answers so far, in the
 // order of the samples, the right one, and how many samples there will be.
 const racing = {
-  colours: {right: '#009E73', wrong: '#E69F00', reach: '#E6E6E6'},
+  colours: {right: '#009E73', wrong: '#E69F00', reach: '#EEEEEE', edge: '#767676', came: '#222222'},
 
   async ask(lab, prompt, {constants, stops}, show) {
     if (!isSum(prompt)) throw new Error('Write a sum of six digits, as “sum 7 3 9 0 4 8:”.');
@@ -149,33 +149,38 @@ const racing = {
     const digits = Array.from({length: 10}, (_, digit) => String(digit));
     const growth = digits.map(digit => cast.reduce(
       (line, answer) => [...line, line.at(-1) + (answer === digit)], [0]));
-    const settled = this.settled(cast, all), {right: green, wrong: orange, reach} = this.colours;
-    const leaders = growth[0].map((_, n) => this.leader(growth.map(line => line[n]), cast)), leader = leaders.at(-1);
-    const since = leaders.findLastIndex(each => each !== leader) + 1;
-    const [most, second] = growth.map(line => line.at(-1)).sort((a, b) => b - a), n = samples;
+    const settled = this.settled(cast, all), {right: green, wrong: orange, reach, edge, came} = this.colours;
+    const tally = at => growth.map(line => line.at(at)), ahead = growth[0].map((_, at) => this.ahead(tally(at)));
+    const since = ahead.at(-1) < 0 ? 0 : ahead.findLastIndex(each => each !== ahead.at(-1)) + 1;
+    const [most, second] = tally(-1).sort((a, b) => b - a), n = samples;
+    const leader = cast.find(answer => answer !== null && growth[answer].at(-1) === most);  // of equals the first to come
     const rise = Math.min(all - n, top - second), high = second + rise;
     const area = [[n, second], [n + rise, high], [all, high], [all, second]];
-    const bars = [], ticks = [], lines = [{area, fill: reach}, {rule: {y: most}, dash: '2 3'}];
+    const bars = [], ticks = [], lines = [{area, fill: reach}];
+    for (const [line, dash] of [[area.slice(0, 2), ''], [[[n, most], [all, most]], '2 3']]) lines.push({line, colour: edge, wide: 1.5, dash});
     digits.forEach(digit => {
       const votes = growth[digit].at(-1), right = digit === truth, hollow = !right && digit !== leader;
       const place = (Number(digit) - Number(truth) + 10) % 10, fill = right ? green : orange;
       const note = `${digit}: ${votes} of ${n} votes${right ? ', the right answer' : ''}.`;
       bars.push({key: digit, bar: [place - 0.4, place + 0.4, 0, votes], fill, hollow, note});
       ticks.push([place, digit]);
+      const newest = [place - 0.4, place + 0.4, votes - 1, votes];
+      if (digit === cast.at(-1)) bars.push({key: 'came', bar: newest, fill: came});
       if (!votes) return;
+      bars.push({key: `s${digit}`, text: `${Math.floor(100 * votes / n + 0.5)}%`, at: [place, votes + 0.8], anchor: 'middle'});
       const line = growth[digit].map((count, at) => [at, count]);
       lines.push({key: `l${digit}`, line, label: digit, colour: fill, wide: hollow ? 1.5 : 3, r: 1});
     });
-    [[settled, "can't lose"], [since, `ahead since ${since}`]].forEach(([x, text], line_down) => {
+    [[settled, "can't lose"], [since, `${leader} ahead since ${since}`]].forEach(([x, text], line_down) => {
       if (x) lines.push({rule: {x}, dash: '5 3', text, line_down});
     });
     return [{panels: [{marks: bars, x: {ticks}}, {marks: lines}]}, this.caption(growth, cast, {truth, settled, leader})];
   },
 
-  // Return who has most of so many votes for each digit, the first to appear among equals; nobody if there is none.
-  leader(votes, cast) {
+  // Return the digit that has more votes than each other one; -1 if none has.
+  ahead(votes) {
     const most = Math.max(...votes);
-    return most ? cast.find(answer => answer !== null && votes[answer] === most) : undefined;
+    return votes.indexOf(most) === votes.lastIndexOf(most) ? votes.indexOf(most) : -1;
   },
 
   // Return after how many samples the leader could no longer lose; 0 if it still can.
@@ -198,12 +203,9 @@ const racing = {
     const other = right ? '' : `; the right answer, ${truth}, has ${votes[truth]}`, s = count => count > 1 ? 's' : '';
     const found = `After ${length} sample${s(length)} ${leader}${right ? ', the right answer,' : ''} leads with ` +
       `${most} vote${s(most)}${first}${settled ? ' and cannot lose any more' : ''}${other}.`;
-    return settled && !right ? `${found} ${ERRS}` : found;
+    return settled && !right ? `${found} So the vote is wrong.` : found;
   },
 };
-
-// As lesson 06 says it where a wrong answer cannot lose any more.
-const ERRS = 'So the vote is wrong: by chance, or because the model makes one mistake more often than it is right.';
 
 export const PICTURES = {
   story: telling, dart: darting, expected: expecting, cuts: cutting, race: racing, carpet: weaving, dashboard: tossing,
