@@ -18,27 +18,19 @@ import numpy as np
 from scipy.special import softmax
 
 
-class Preflight:
-    """A calm table of what ``lablib.doctor()`` found.
-
-    Args:
-        report: what it returned.
-    """
-
-    def __init__(self, report: Any) -> None:
-        facts = report.facts
-        device = re.sub(r"Device\((\w+).*", r"\1", facts.get("device", "nothing yet")).upper()
-        speed = "not measured" if report.gflops is None else f"{report.gflops:.0f} GFLOP/s"
-        self.rows = {
-            "machine": facts["machine"],
-            "Python": facts["python"].split(" at ")[0],
-            "computes on": device,
-            "speed": f"{speed} (a matrix product, in billions of operations a second)",
-            "advice": "; ".join(report.advice) or "none, all is well",
-        }
-
-    def __repr__(self) -> str:
-        return "\n".join(f"{name:>12}  {value}" for name, value in self.rows.items())
+def preflight(report: Any) -> str:
+    """Return a calm table of what ``lablib.doctor()`` reported."""
+    facts = report.facts
+    device = re.sub(r"Device\((\w+).*", r"\1", facts.get("device", "nothing yet")).upper()
+    speed = "not measured" if report.gflops is None else f"{report.gflops:.0f} GFLOP/s"
+    rows = {
+        "machine": facts["machine"],
+        "Python": facts["python"].split(" at ")[0],
+        "computes on": device,
+        "speed": f"{speed} (a matrix product, in billions of operations a second)",
+        "advice": "; ".join(report.advice) or "none, all is well",
+    }
+    return "\n".join(f"{name:>12}  {value}" for name, value in rows.items())
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,8 @@ from lablib.inference.voting.stopping import StopRule
 
 import numpy as np
 
-BEFORE, REACH, EDGE, CAME = "#D3E4F3", "#EEEEEE", "#767676", "#222222"
+BEFORE, REACH, CAME = "#D3E4F3", "#D9D9D9", "#222222"
+EDGED = {"colour": "#767676", "wide": 1.5}
 DIGITS = "0123456789"
 
 
@@ -32,20 +33,20 @@ class VoteBars(Explorer):
 
     def __init__(self, problems: Mapping[str, Sampled]) -> None:
         self.problems = dict(problems)
-        names = list(self.problems)
         every = [problem.answers for problem in self.problems.values()]
         self.all = min(map(len, every))
         self.top = 1.35 * max(max(Counter(answers).values()) for answers in every)  # words above
         height = axis(0, self.top, "", (0, 10, 20, 30))
         across = axis(-0.6, 9.6, "answer: the right one, one too high, …", (), bare=True)
         drawn = axis(0, 1.05 * self.all, "samples", (0, self.all // 2, self.all))
-        views = [panel("votes", across, height), panel("the race", drawn, height, "0")]
-        keys = [[COLOURS[2], "right answer"], [COLOURS[1], "wrong", True], [CAME, "just in"]]
-        keys += [[REACH, "what the second can still reach"], [EDGE, "what the first has", "2 3"]]
+        views = [panel("votes", across, height), panel("the race", drawn, height, ["“0”"])]
+        keys = [[COLOURS[2], "right answer"], [COLOURS[1], "wrong (filled: leads)", True]]
+        keys += [[CAME, "just in"], [REACH, "what the second can still reach"]]
+        keys.append([EDGED["colour"], "what the first has", "2 3"])
         self.constants = {"panels": views, "keys": keys}
         super().__init__(
             samples=Player(0, 0, self.all, milliseconds=350),
-            problem=choice(names[0], names),
+            problem=choice(next(iter(problems)), list(problems)),
         )
 
     def compute(self, samples: int, problem: str) -> dict[str, Any]:
@@ -71,13 +72,13 @@ class VoteBars(Explorer):
     def draw(self, data: dict[str, Any]) -> dict[str, Any]:
         """Draw a bar for each digit, how its votes have grown, and what the second can reach."""
         n, leader, truth, since = (data[key] for key in ("samples", "leader", "truth", "since"))
-        *_, second, most = sorted(data["votes"].values())
-        rise = min(self.all - n, self.top - second)
-        high = second + rise
-        reach = [[n, second], [n + rise, high], [self.all, high], [self.all, second]]
-        race = [{"area": reach, "fill": REACH}]
-        for line, dash in (reach[:2], ""), ([[n, most], [self.all, most]], "2 3"):
-            race.append({"line": line, "colour": EDGE, "wide": 1.5, "dash": dash})
+        at, late = data["settled"] or n, n >= self.all / 4  # before, all lines are in one corner
+        *_, second, most = sorted(growth[at] for growth in data["race"].values())
+        left = self.all - at
+        high = min(second + left, self.top)
+        reach = [[at, second], [at + high - second, high], [self.all, high], [self.all, second]]
+        first = {"line": [[at, most], [self.all, most]], **EDGED, "dash": "2 3"}
+        race = [{"area": reach, "fill": REACH}, {"line": reach[:2], **EDGED}, first] * late
         bars, ticks = [], []
         for digit, growth in data["race"].items():
             right, leads = digit == truth, digit == leader
@@ -94,12 +95,14 @@ class VoteBars(Explorer):
                 at, share = [place, votes + 0.8], f"{int(100 * votes / n + 0.5)}%"
                 bars.append({"key": f"s{digit}", "text": share, "at": at, "anchor": "middle"})
                 line = [[*each] for each in enumerate(growth)]
-                look = {"label": digit, "colour": colour, "wide": 1.5 if hollow else 3, "r": 1}
-                race.append({"key": f"l{digit}", "line": line, **look})
-        told = (data["settled"], "can't lose"), (since, f"{leader} ahead since {since}")
-        for down, (at, text) in enumerate(told):
-            if at:
-                race.append({"rule": {"x": at}, "dash": "5 3", "text": text, "line_down": down})
+                look = {"label": f"“{digit}”" * late, "colour": colour, "r": 1}
+                wide = 1.5 if hollow else 3
+                race.append({"key": f"l{digit}", "line": line, "wide": wide, **look})
+        told = [(data["settled"], f"can't lose: {left} left, {most - second} behind")]
+        told.append((since, f"answer {leader} ahead since vote {since}"))
+        for down, (x, text) in enumerate(told):
+            if x:
+                race.append({"rule": {"x": x}, "dash": "5 3", "text": text, "line_down": down})
         return {"panels": [{"marks": bars, "x": {"ticks": ticks}}, {"marks": race}]}
 
     def caption(self, data: dict[str, Any]) -> str:
@@ -112,8 +115,8 @@ class VoteBars(Explorer):
         settled = " and cannot lose any more" if data["settled"] else ""
         other = "" if right else f"; the right answer, {truth}, has {votes[truth]}"
         found = (
-            f"After {n} sample{'s' * (n > 1)} {leader}{', the right answer,' * right} leads with "
-            f"{most} vote{'s' * (most > 1)}{first}{settled}{other}."
+            f"After {n} sample{'s' * (n > 1)} answer {leader}{', the right one,' * right} leads "
+            f"with {most} vote{'s' * (most > 1)}{first}{settled}{other}."
         )
         return f"{found} So the vote is wrong." if data["settled"] and not right else found
 

@@ -125,7 +125,7 @@ const cutting = {
 // Lesson 06: votes for each answer, and the race between them. `given`: the answers so far, in the
 // order of the samples, the right one, and how many samples there will be.
 const racing = {
-  colours: {right: '#009E73', wrong: '#E69F00', reach: '#EEEEEE', edge: '#767676', came: '#222222'},
+  colours: {right: '#009E73', wrong: '#E69F00', reach: '#D9D9D9', edge: '#767676', came: '#222222'},
 
   async ask(lab, prompt, {constants, stops}, show) {
     if (!isSum(prompt)) throw new Error('Write a sum of six digits, as “sum 7 3 9 0 4 8:”.');
@@ -152,12 +152,13 @@ const racing = {
     const settled = this.settled(cast, all), {right: green, wrong: orange, reach, edge, came} = this.colours;
     const tally = at => growth.map(line => line.at(at)), ahead = growth[0].map((_, at) => this.ahead(tally(at)));
     const since = ahead.at(-1) < 0 ? 0 : ahead.findLastIndex(each => each !== ahead.at(-1)) + 1;
-    const [most, second] = tally(-1).sort((a, b) => b - a), n = samples;
-    const leader = cast.find(answer => answer !== null && growth[answer].at(-1) === most);  // of equals the first to come
-    const rise = Math.min(all - n, top - second), high = second + rise;
-    const area = [[n, second], [n + rise, high], [all, high], [all, second]];
-    const bars = [], ticks = [], lines = [{area, fill: reach}];
-    for (const [line, dash] of [[area.slice(0, 2), ''], [[[n, most], [all, most]], '2 3']]) lines.push({line, colour: edge, wide: 1.5, dash});
+    const n = samples, at = settled || n, late = n >= all / 4, [most, second] = tally(at).sort((a, b) => b - a);
+    const leader = cast.find(answer => answer !== null && growth[answer].at(-1) === Math.max(...tally(-1)));  // of equals the first to come
+    const left = all - at, high = Math.min(second + left, top);
+    const area = [[at, second], [at + high - second, high], [all, high], [all, second]];
+    const bars = [], ticks = [], edged = {colour: edge, wide: 1.5};
+    const first = {line: [[at, most], [all, most]], ...edged, dash: '2 3'};
+    const lines = late ? [{area, fill: reach}, {line: area.slice(0, 2), ...edged}, first] : [];
     digits.forEach(digit => {
       const votes = growth[digit].at(-1), right = digit === truth, hollow = !right && digit !== leader;
       const place = (Number(digit) - Number(truth) + 10) % 10, fill = right ? green : orange;
@@ -169,9 +170,9 @@ const racing = {
       if (!votes) return;
       bars.push({key: `s${digit}`, text: `${Math.floor(100 * votes / n + 0.5)}%`, at: [place, votes + 0.8], anchor: 'middle'});
       const line = growth[digit].map((count, at) => [at, count]);
-      lines.push({key: `l${digit}`, line, label: digit, colour: fill, wide: hollow ? 1.5 : 3, r: 1});
+      lines.push({key: `l${digit}`, line, label: late ? `“${digit}”` : '', colour: fill, wide: hollow ? 1.5 : 3, r: 1});
     });
-    [[settled, "can't lose"], [since, `${leader} ahead since ${since}`]].forEach(([x, text], line_down) => {
+    [[settled, `can't lose: ${left} left, ${most - second} behind`], [since, `answer ${leader} ahead since vote ${since}`]].forEach(([x, text], line_down) => {
       if (x) lines.push({rule: {x}, dash: '5 3', text, line_down});
     });
     return [{panels: [{marks: bars, x: {ticks}}, {marks: lines}]}, this.caption(growth, cast, {truth, settled, leader})];
@@ -201,7 +202,7 @@ const racing = {
     if (!most) return `No votes yet. The right answer is ${truth}.`;
     const first = votes.filter(count => count === most).length > 1 ? ', the first of equals' : '';
     const other = right ? '' : `; the right answer, ${truth}, has ${votes[truth]}`, s = count => count > 1 ? 's' : '';
-    const found = `After ${length} sample${s(length)} ${leader}${right ? ', the right answer,' : ''} leads with ` +
+    const found = `After ${length} sample${s(length)} answer ${leader}${right ? ', the right one,' : ''} leads with ` +
       `${most} vote${s(most)}${first}${settled ? ' and cannot lose any more' : ''}${other}.`;
     return settled && !right ? `${found} So the vote is wrong.` : found;
   },
