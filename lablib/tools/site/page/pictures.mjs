@@ -122,8 +122,8 @@ const cutting = {
   },
 };
 
-// Lesson 06: votes for each answer, and the race between them. `given`: the answers so far, in the
-// order of the samples, the right one, and how many samples there will be.
+// Lessons 00 and 06: votes for each answer, and the race between them. `given`: the answers so far, in the order
+// of the samples, the right one, how many samples there will be, and the votes at which the axis ends.
 const racing = {
   colours: {right: '#009E73', wrong: '#E69F00', reach: '#D9D9D9', edge: '#767676', came: '#222222'},
 
