@@ -83,6 +83,15 @@ def test_a_chart_is_shown_as_a_scene_that_nothing_moves():
     assert "lablib-explorer" not in still.box._dom_classes
 
 
+def test_lines_name_the_positions_that_are_asked_for():
+    powers, series = [1, 2, 4, 8], {"a": [1, 2, 3, 3.5]}
+    for asked, named in ((None, powers), (powers[::3], [1, 8])):
+        chart = lines(powers, series, "ranks", "speed-up", logx=True, logy=True, xticks=asked)
+        across, up = chart.panels[0]["x"], chart.panels[0]["y"]
+        assert across["log"] is up["log"] is True
+        assert [value for value, _ in across["ticks"]] == named
+
+
 def test_a_token_strip_has_its_classes():
     strip = token_strip(["a ", "<b>", "\n"], ["word", "", "word"])
     assert [name for _, name in strip.dress["looks"]] == ["word"]

@@ -92,8 +92,8 @@ class VoteBars(Explorer):
                 newest = [place - 0.4, place + 0.4, votes - 1, votes]
                 bars.append({"key": "came", "bar": newest, "fill": CAME})
             if votes > 0:
-                at, share = [place, votes + 0.8], f"{int(100 * votes / n + 0.5)}%"
-                bars.append({"key": f"s{digit}", "text": share, "at": at, "anchor": "middle"})
+                share = {"text": f"{int(100 * votes / n + 0.5)}%", "at": [place, votes + 0.8]}
+                bars.append({"key": f"s{digit}", **share, "anchor": "middle"})
                 line = [[*each] for each in enumerate(growth)]
                 look = {"label": f"“{digit}”" * late, "colour": colour, "r": 1}
                 wide = 1.5 if hollow else 3

@@ -153,7 +153,8 @@ const racing = {
     const tally = at => growth.map(line => line.at(at)), ahead = growth[0].map((_, at) => this.ahead(tally(at)));
     const since = ahead.at(-1) < 0 ? 0 : ahead.findLastIndex(each => each !== ahead.at(-1)) + 1;
     const n = samples, at = settled || n, late = n >= all / 4, [most, second] = tally(at).sort((a, b) => b - a);
-    const leader = cast.find(answer => answer !== null && growth[answer].at(-1) === Math.max(...tally(-1)));  // of equals the first to come
+    const now = tally(-1), leads = Math.max(...now);
+    const leader = cast.find(answer => answer !== null && now[answer] === leads);  // of equals the first to come
     const left = all - at, high = Math.min(second + left, top);
     const area = [[at, second], [at + high - second, high], [all, high], [all, second]];
     const bars = [], ticks = [], edged = {colour: edge, wide: 1.5};
@@ -169,7 +170,7 @@ const racing = {
       if (digit === cast.at(-1)) bars.push({key: 'came', bar: newest, fill: came});
       if (!votes) return;
       bars.push({key: `s${digit}`, text: `${Math.floor(100 * votes / n + 0.5)}%`, at: [place, votes + 0.8], anchor: 'middle'});
-      const line = growth[digit].map((count, at) => [at, count]);
+      const line = growth[digit].map((count, after) => [after, count]);
       lines.push({key: `l${digit}`, line, label: late ? `“${digit}”` : '', colour: fill, wide: hollow ? 1.5 : 3, r: 1});
     });
     [[settled, `can't lose: ${left} left, ${most - second} behind`], [since, `answer ${leader} ahead since vote ${since}`]].forEach(([x, text], line_down) => {
