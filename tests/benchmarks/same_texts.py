@@ -677,6 +677,204 @@ def vote_until(world: World) -> Iterator[Case]:
             yield case(f"{name}, {rule}, 1.5", run, every=8, **more, **HOT, **sure)
 
 
+# --- doors: steering --------------------------------------------------------------------------
+
+
+def exact(numbers: Iterable[float]) -> list[str]:
+    """Return numbers to the last bit."""
+    return [float(number).hex() for number in numbers]
+
+
+def of_clouds(clouds: Sequence[Any]) -> Record:
+    """Return the record of particles; their weights, and what made them, to the last bit."""
+    records = [of_samples(cloud) for cloud in clouds]
+    weights = [exact([*cloud.log_weights, cloud.log_evidence]) for cloud in clouds]
+    steps = [
+        [[step.parents, step.tokens, exact(step.log_weights)] for step in cloud.history]
+        for cloud in clouds
+    ]
+    rows = [one for each in records for one in each["rows"]]
+    return record(rows, weights=weights, steps=steps)
+
+
+def particles(world: World) -> Iterator[Case]:
+    """Yield the cases of ``smc`` and its relatives."""
+    import lablib
+    from lablib import inference
+
+    def run(prompts: list[Prompt], sample: str, model: Any = world.target, **more: Any) -> Record:
+        lm = lablib.AsyncMlxLM(model, None)
+        options = {"max_tokens": 12, "seed": seed(prompts), "stop_tokens": world.stops, **more}
+        tokens = [prompt.tokens for prompt in prompts]
+        return of_clouds(getattr(inference, sample)(lm, tokens, 5, **options))
+
+    def short(tokens: list[int], ended: bool) -> float:
+        return -0.3 * len(set(tokens)) if tokens[-1] % 17 else -math.inf
+
+    wanted: dict[str, Any] = {"potential": short}
+    settings: dict[str, Any] = {
+        "smc": ("smc", {}),
+        "smc, potential": ("smc", wanted),
+        "smc, always, stratified": ("smc", {**wanted, "ess": 1.0, "resample": "stratified"}),
+        "smc, power, multinomial": ("smc", {"power": 2.0, "ess": 0.9, "resample": "multinomial"}),
+        "smc, processors": ("smc", {**wanted, "logits_processors": [processor]}),
+        "importance": ("importance_sample", {**wanted, "power": 0.5}),
+        "rejection": ("rejection_sample", wanted),
+    }
+    for name, (sample, more) in settings.items():
+        yield case(name, run, size=2, every=10, sample=sample, **more)
+    for name, (model, _) in world.pairs.items():
+        yield case(name, run, size=2, every=17, sample="smc", model=model, **wanted)
+
+
+def power_sample(world: World) -> Iterator[Case]:
+    """Yield the cases of ``power_sample``."""
+    import lablib
+    from lablib import inference
+
+    def run(prompts: list[Prompt], alpha: float, **more: Any) -> Record:
+        lm = lablib.AsyncMlxLM(world.target, None)
+        options = {"max_tokens": 10, "steps": 3, "seed": seed(prompts), **more}
+        tokens = [prompt.tokens for prompt in prompts]
+        found = inference.power_sample(
+            lm, tokens, 3, alpha=alpha, stop_tokens=world.stops, **options
+        )
+        records = [of_samples(samples) for samples in found]
+        traces = [[exact(row) for row in samples.stats["trace"]] for samples in found]
+        rows = [one for each in records for one in each["rows"]]
+        return record(rows, traces=traces)
+
+    yield case("4", run, size=2, every=8, alpha=4.0)
+    yield case("4, by 1", run, size=2, every=8, alpha=4.0, proposal=1.0)
+    yield case("1", run, size=1, every=8, alpha=1.0)
+
+
+def searches(world: World) -> Iterator[Case]:
+    """Yield the cases of ``beam_search`` and ``best_first``."""
+    import lablib
+    from lablib import inference
+
+    def found(prompts: list[Prompt], search: str, *more: Any, **options: Any) -> Record:
+        lm = lablib.AsyncMlxLM(world.target, None)
+        options |= {"max_tokens": 8, "stop_tokens": world.stops}
+        texts = getattr(inference, search)(lm, prompts[0].tokens, *more, **options)
+        return record([row(text.tokens) for text in texts], scores=exact(t.score for t in texts))
+
+    def beam(prompts: list[Prompt], **options: Any) -> Record:
+        return found(prompts, "beam_search", 4, **options)
+
+    def first(prompts: list[Prompt], **options: Any) -> Record:
+        options["seed"] = seed(prompts)
+        return found(prompts, "best_first", lambda tokens: sum(tokens) % 11 / 11, **options)
+
+    yield case("beam", beam, every=8)
+    yield case("beam, by the mean", beam, every=8, length_power=1.0)
+    yield case("best first", first, every=8, max_steps=8)
+    yield case("best first, steps", first, every=8, max_steps=6, step_tokens=[5, 7, 11, 30])
+
+
+def confidence(world: World) -> Iterator[Case]:
+    """Yield the cases of votes by confidence, and of texts that give up or are hurried."""
+    import lablib
+    from lablib import inference
+    from lablib.inference import steering
+
+    def vote(prompts: list[Prompt], measure: Any, top: int = 5, **how: Any) -> Record:
+        weight = inference.by_confidence(measure, **how)
+        options = {"n": 8, "max_tokens": TOKENS, "seed": seed(prompts), "top_logprobs": top}
+        extract = inference.on_text(world.tokenizer, answer)
+        return of_votes(
+            lablib.majority_vote(
+                world.target, prompts[0].tokens, extract=extract, weight=weight, **options
+            )
+        )
+
+    def texts(prompts: list[Prompt], make: Callable[[], Any], **options: Any) -> Record:
+        options |= {"max_tokens": TOKENS, "seed": seed(prompts), "logits_processors": [make()]}
+        return of_samples(lablib.sample_n(world.target, prompts[0].tokens, 3, **options))
+
+    yield case("mean, the surest", vote, every=8, measure=steering.mean_confidence, keep=0.5)
+    yield case("worst window", vote, every=8, measure=steering.lowest_confidence, weigh="log")
+    yield case("tail", vote, every=8, measure=steering.tail_confidence)
+    whole = {"measure": steering.self_certainty, "top": VOCAB, "weigh": "equal", "keep": 0.4}
+    yield case("self-certainty", vote, every=8, **whole)
+    end = min(world.stops)
+    yield case("give up", texts, every=8, make=lambda: inference.GiveUp(2.5, end, window=3))
+    yield case("budget", texts, every=8, make=lambda: inference.Budget(6, [end, 5]))
+
+
+def grammars(world: World) -> Iterator[Case]:
+    """Yield the cases of ``Grammar``, alone, in a batch and with drafts."""
+    import lablib
+    from lablib import inference
+
+    words = inference.Vocabulary(world.tokenizer)
+    shapes: dict[str, dict[str, Any]] = {
+        "digits": {"regex": "[0-9 ]{4,9}"},
+        "lark": {"lark": 'start: NUMBER ("+" NUMBER)*\nNUMBER: /[0-9]+/'},
+        "schema": {"json_schema": {"type": "object", "properties": {"a": {"type": "integer"}}}},
+    }
+
+    def alone(prompts: list[Prompt], shape: Any, **options: Any) -> Record:
+        options |= {"max_tokens": TOKENS, "seed": seed(prompts), "stop_tokens": words.stop_tokens}
+        options["logits_processors"] = [inference.Grammar(words, **shape)]
+        return followed(lablib.TokenIterator(world.target, prompts[0].tokens, **options))
+
+    def drafted(prompts: list[Prompt], shape: Any, drafter: Any, **options: Any) -> Record:
+        options |= {"max_tokens": TOKENS, "seed": seed(prompts), "stop_tokens": words.stop_tokens}
+        options["logits_processors"] = [inference.Grammar(words, **shape)]
+        tokens = lablib.SpeculativeTokenIterator(
+            world.target, drafter, prompts[0].tokens, trace=True, **options
+        )
+        return followed(tokens)
+
+    def batch(prompts: list[Prompt], shape: Any, **options: Any) -> Record:
+        options |= {"max_tokens": TOKENS, "seed": seed(prompts), "stop_tokens": words.stop_tokens}
+        options["logits_processors"] = [inference.Grammar(words, **shape)]
+        return of_samples(
+            inference.speculative_batch(
+                world.target, world.draft, [each.tokens for each in prompts], **options
+            )
+        )
+
+    for name, shape in shapes.items():
+        yield case(name, alone, every=10, shape=shape, **WARM)
+        yield case(f"{name}, greedy", alone, every=10, shape=shape, **GREEDY)
+        yield case(f"{name}, batch", batch, size=3, every=17, shape=shape, **WARM)
+        for rule in RULES:
+            how = {"shape": shape, "rule": rule, **WARM}
+            yield case(f"{name}, draft, {rule}", drafted, every=17, drafter=world.draft, **how)
+        for branches in (1, 3):
+            forced = {"shape": shape, "drafter": inference.GrammarDrafter(branches)}
+            yield case(f"{name}, forced, {branches}", drafted, every=10, **forced, **WARM)
+
+
+def menu(world: World) -> Iterator[Case]:
+    """Yield the cases of the cuts from other engines."""
+    import lablib
+    from lablib import menu as cuts
+
+    def run(prompts: list[Prompt], make: Callable[[], Any], draft: Any = None) -> Record:
+        options = {"max_tokens": TOKENS, "seed": seed(prompts), "logits_processors": [make()]}
+        tokens = prompts[0].tokens
+        if draft is None:
+            return of_samples(lablib.sample_n(world.target, tokens, 2, **options))
+        return followed(lablib.SpeculativeTokenIterator(world.target, draft, tokens, **options))
+
+    made: dict[str, Callable[[], Any]] = {
+        "top-nσ": cuts.top_n_sigma,
+        "typical": cuts.typical,
+        "epsilon": lambda: cuts.epsilon(0.01),
+        "eta": lambda: cuts.eta(0.01),
+        "XTC": lambda: cuts.xtc(0.05, 1.0),
+        "bias": lambda: cuts.logit_bias({5: 3.0, 40: -3.0}),
+        "DRY": cuts.dry,
+    }
+    for name, make in made.items():
+        yield case(name, run, every=10, make=make)
+        yield case(f"{name}, draft", run, every=17, make=make, draft=world.draft)
+
+
 # --- doors: many callers, the sampler ---------------------------------------------------------
 
 
@@ -813,6 +1011,12 @@ DOORS: dict[str, Callable[[World], Iterator[Case]]] = {
     "best_of_n": best_of_n,
     "majority_vote": majority_vote,
     "vote_until": vote_until,
+    "smc": particles,
+    "power_sample": power_sample,
+    "beam_search, best_first": searches,
+    "confidence": confidence,
+    "Grammar": grammars,
+    "menu": menu,
     "AsyncMlxLM": async_lm,
     "Sampler.sample": sampler_sample,
     "speculative_scores": speculative_scores,
