@@ -25,6 +25,11 @@ calls. It is the second such call: what a first one imports and compiles is not 
 a generator is called again for each value. A **change of file** is a pair of calls, one right after
 the other, in different files; returns are not looked at. The seed is 1, so both walks with a draft
 hold for the machine's arithmetic: other tokens make other rounds.
+
+The **way of a token** is what runs for one token more, in the middle of a text: the calls of a text
+of nine tokens that one of eight has not. Here everything counts: lambdas, comprehensions and
+models. The model is the simplest there can be, so that the models' part is what the library asks of
+it.
 """
 
 import argparse
@@ -39,6 +44,7 @@ import tokenize
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -510,14 +516,18 @@ def floors(graph: Graph) -> list[str]:
 # --- what runs --------------------------------------------------------------------------------
 
 
-def walk(action: Callable[[], object], home: Path) -> list[str]:
-    """Return the files under ``home`` whose named functions an action calls, call by call."""
+def walk(action: Callable[[], object], home: Path, unnamed: bool = False) -> list[str]:
+    """Return the files under ``home`` whose functions an action calls, call by call.
+
+    Lambdas and comprehensions, which have no name, count if ``unnamed``.
+    """
     files: list[str] = []
     prefix = str(home) + os.sep
 
     def note(frame: Any, event: str, _: Any) -> None:
         code = frame.f_code
-        if event == "call" and code.co_filename.startswith(prefix) and code.co_name[0] != "<":
+        named = unnamed or code.co_name[0] != "<"
+        if event == "call" and named and code.co_filename.startswith(prefix):
             files.append(code.co_filename.removeprefix(prefix).replace(os.sep, "/"))
 
     sys.setprofile(note)
@@ -526,6 +536,14 @@ def walk(action: Callable[[], object], home: Path) -> list[str]:
     finally:
         sys.setprofile(None)
     return files
+
+
+def way(action: Callable[[int], object], home: Path) -> dict[str, Any]:
+    """Return the files and the calls that ``action(9)`` takes beyond ``action(8)``."""
+    action(9)  # what a first call imports and compiles is not counted
+    shorter, longer = (Counter(walk(partial(action, n), home, unnamed=True)) for n in (8, 9))
+    more = longer - shorter
+    return {"files": len(more), "calls": more.total(), "names": sorted(more)}
 
 
 def watched(action: Callable[[], object], home: Path) -> dict[str, Any]:
@@ -561,7 +579,53 @@ def run() -> dict[str, Any]:
     for name, action in actions.items():
         action()  # what a first call imports and compiles is not counted
         walks[name] = watched(action, home)
-    return {"package": str(home), "walks": walks}
+    return {"package": str(home), "walks": walks, "ways": ways(home)}
+
+
+def ways(home: Path) -> dict[str, Any]:
+    """Return the ways of a token: alone, with options, greedy, and in one row of eight."""
+    import lablib
+
+    import mlx.core as mx
+    from mlx_lm.models.cache import KVCache
+
+    class Table:
+        """A model that gives the same logits after every token."""
+
+        layers = (None,)
+        vocab_size = 512
+
+        def __init__(self) -> None:
+            self.logits = mx.random.normal((1, 1, self.vocab_size), key=mx.random.key(1))
+            self.nothing = mx.zeros((8, 1, 64, 1))
+
+        def make_cache(self) -> list[KVCache]:
+            return [KVCache()]
+
+        def __call__(self, tokens: mx.array, cache: list[KVCache]) -> mx.array:
+            rows, n = tokens.shape
+            nothing = self.nothing[:rows, :, :n]
+            cache[0].update_and_fetch(nothing, nothing)
+            return mx.broadcast_to(self.logits, (rows, n, self.vocab_size))
+
+    model, prompt = Table(), [1, 2, 3]
+
+    def alone(n: int, **options: Any) -> None:
+        list(lablib.TokenIterator(model, prompt, max_tokens=n, stop_tokens=(), **options))
+
+    def eight(n: int) -> None:
+        lablib.sample_n(model, prompt, 8, max_tokens=n, stop_tokens=(), seed=1)
+
+    actions: dict[str, Callable[[int], None]] = {
+        "plain": partial(alone, seed=1),
+        "top-p, repeat penalty": partial(alone, seed=1, top_p=0.9, repeat_penalty=1.2),
+        "greedy": partial(alone, temperature=0.0),
+        "row of eight": eight,
+    }
+    found = {name: way(action, home) for name, action in actions.items()}
+    with lablib.by_definition():
+        by_definition = {name: way(action, home) for name, action in actions.items()}
+    return found | {f"{name}, by definition": each for name, each in by_definition.items()}
 
 
 def run_in(root: Path) -> dict[str, Any]:
@@ -581,7 +645,7 @@ def run_in(root: Path) -> dict[str, Any]:
     found = json.loads(done.stdout.splitlines()[-1])
     if Path(found["package"]).resolve() != (root / "lablib").resolve():
         raise RuntimeError(f"measured {found['package']} instead of {root}")
-    return found["walks"]
+    return {"walks": found["walks"], "ways": found["ways"]}
 
 
 # --- the report -------------------------------------------------------------------------------
@@ -661,6 +725,11 @@ def tables(found: dict[str, Any]) -> str:
     table("Walks of twelve tokens", rows, ["", "files", "calls", "changes of file"])
     for name, numbers in walks.items():
         parts.append(f"Files of {name}: {', '.join(numbers['names'])}")
+    ways = found.get("ways", {})
+    rows = [[name, way["files"], way["calls"]] for name, way in ways.items()]
+    table("The way of a token", rows, ["", "files", "calls"])
+    for name, numbers in ways.items():
+        parts.append(f"Files of {name}: {', '.join(numbers['names'])}")
     listing("Decoding loops", found["decoding loops"])
     listing("Readers of prompts", found["readers of prompts"])
     for kind in ("modules of one name", "names defined twice in inference"):
@@ -693,7 +762,7 @@ def main() -> None:
     root = arguments.root.resolve()
     found = structure(Package(root))
     try:
-        found["walks"] = run_in(root)
+        found |= run_in(root)
     except RuntimeError as error:
         print(f"no walks: {error}", file=sys.stderr)
     print(json.dumps(found, indent=2) if arguments.json else tables(found))
