@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-_open_blocks = 0  # how many ``by_definition`` blocks this process is in
+by_definition_blocks = 0  # how many this process is in; above 0 no fast path may be taken
 
 
 @contextmanager
@@ -28,12 +28,12 @@ def by_definition() -> Iterator[None]:
         >>> slow == lablib.generate(model, tokenizer, "Mia", max_tokens=4, temperature=0.0)
         True
     """
-    global _open_blocks
-    _open_blocks += 1
+    global by_definition_blocks
+    by_definition_blocks += 1
     try:
         yield
     finally:
-        _open_blocks -= 1
+        by_definition_blocks -= 1
 
 
 class FastPath:
@@ -53,9 +53,12 @@ class FastPath:
 
     def is_open(self) -> bool:
         """Return whether the fast path may be taken now."""
-        if _open_blocks:
+        if by_definition_blocks:
             return False
-        return all(table[name] is taught for table, name, taught in self._taught)
+        for table, name, taught in self._taught:  # noqa: SIM110 (this is asked for each token)
+            if table[name] is not taught:
+                return False
+        return True
 
 
 def in_use(table: dict[str, Any], name: str, taught: dict[str, Any], module: dict[str, Any]) -> Any:

@@ -15,6 +15,7 @@ a reference and costs nothing to take; a replay costs a forward over the kept to
 """
 
 from collections.abc import Sequence
+from operator import attrgetter
 from typing import Any
 
 from lablib.cache import kv, tree
@@ -24,6 +25,8 @@ import mlx.core as mx
 from mlx_lm.models.cache import BatchKVCache, BatchRotatingKVCache, RotatingKVCache
 
 Snapshot = list[Any]
+
+_OFFSET = attrgetter("offset")
 
 
 def snapshot(cache: Sequence[Any]) -> Snapshot:
@@ -101,7 +104,7 @@ class Rewinder:
             self._reads.pop()  # it stays, or it was taken back
         before: Snapshot = []
         if self._drops:
-            before = [layer.offset for layer in self._layers]
+            before = [*map(_OFFSET, self._layers)]
         elif not stays:
             before = snapshot(self.cache)
         self.calls += 1

@@ -9,7 +9,7 @@ you replace runs in its place at once.
         decoding/decoder.py           Decoder.plain_round
     02  cache/kv.py                   trim, copy
     03  sampling/transforms.py        min_p, top_p, top_k, cut
-        sampling/batch.py             Batch.draw
+        sampling/text_sampler.py      TextSampler.draw
     04  decoding/decoder.py           Decoder.round
         decoding/batches.py           sample_many
         models/kernels.py             shared_attention

@@ -209,7 +209,7 @@ CALLS: dict[str, list[Call]] = {
     "top_p": by_cut(top_p=0.5),
     "top_k": by_cut(top_k=5),
     "cut": [*BY_ALL, *at_both(speculate), *at_both(speculate, rule="match")],
-    "Batch.draw": [sample, write, queue, sample_slots],
+    "TextSampler.draw": [sample, write, queue, sample_slots],
     "Decoder.round": [sample, write, queue, *WITH_DRAFTS],
     "sample_many": [queue],
     "shared_attention": [partial(sample, rows=32, prompt=LONG)],

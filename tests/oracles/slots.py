@@ -37,7 +37,8 @@ def stream_of_logits(vocab_size, n=64, steps=STEPS, scale=3.0):
 
 def position(sampler, seq_id):
     """Return how many tokens the slot has sampled or had committed since it was added."""
-    return sampler._slots[seq_id].position
+    row = sampler._slots[seq_id]
+    return len(row.text) - row.start
 
 
 def window(sampler, seq_id):

@@ -2,10 +2,9 @@
 
 from lablib.course.lessons.lesson_08.enumeration import exactly
 from lablib.course.theory import closed_forms as theory
-from lablib.inference.decoding.rows import Row
 from lablib.inference.decoding.token_iterator import TokenIterator
-from lablib.inference.sampling.batch import Batch
 from lablib.inference.sampling.options import SamplerOptions
+from lablib.inference.sampling.row import Row, key_of
 from lablib.inference.sampling.sampler import Sampler
 from lablib.inference.sampling.text_sampler import TextSampler
 from lablib.inference.speculation import EarlyExit, Head, NGram, rules
@@ -143,8 +142,8 @@ DRAWS = 100_000
 def pairs() -> np.ndarray:
     """Return the seen counts ``(V,) * 5`` of drafts 0 and 1 and target's tokens 0, 1 and 2."""
     options = SamplerOptions(seed=4)
-    sampler = TextSampler(4, coupled=True)
-    sampler.add([Row(i, [0], options, i, 3, frozenset()) for i in range(DRAWS)])
+    sampler = TextSampler(coupled=True)
+    sampler.add([Row([0], options, key_of(options, i), 3) for i in range(DRAWS)])
     drafts = []
     for q in Q:
         logits = mx.broadcast_to(mx.log(mx.array(q, mx.float32)), (DRAWS, 4))
@@ -185,8 +184,8 @@ def test_draws_follow_the_closed_form():
 
 
 def test_noise_that_comes_again_at_the_next_position_is_found(monkeypatch):
-    right = Batch.noise
-    monkeypatch.setattr(Batch, "noise", lambda own, ahead, size: right(own, 0, size))
+    right = TextSampler.noise
+    monkeypatch.setattr(TextSampler, "noise", lambda own, ahead, size: right(own, 0, size))
     found = alarms(pairs())
     assert found == {"text": True, "first": False, "second": False}
 

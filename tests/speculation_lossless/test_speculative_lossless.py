@@ -205,9 +205,7 @@ def test_the_engine_is_found_out_when_the_residual_is_p(explored, monkeypatch):
 
 def test_the_engine_is_found_out_when_penalties_miss_the_drafts(explored, monkeypatch):
     """The draft chain must be in the penalties' window, position by position."""
-    from lablib.inference.sampling.batch import Batch
-
-    right = Batch.cut
+    right = TextSampler.cut
 
     def blind(batch, logits, drafts):
         if logits.ndim == 2:
@@ -215,7 +213,7 @@ def test_the_engine_is_found_out_when_penalties_miss_the_drafts(explored, monkey
         rows = [right(batch, logits[:, i : i + 1]) for i in range(logits.shape[1])]
         return tuple(mx.concatenate(parts, axis=1) for parts in zip(*rows, strict=True))
 
-    monkeypatch.setattr(Batch, "cut", blind)
+    monkeypatch.setattr(TextSampler, "cut", blind)
     got = explored("rejection", draft_model, PENALTIES)
     assert np.abs(got - joint(Language(SIZE, seed=5, **PENALTIES), PROMPT, N)).max() > 1e-2
 

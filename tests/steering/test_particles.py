@@ -178,7 +178,7 @@ def plant(monkeypatch, bug):
     if bug == "mask without renormalising":
 
         def as_they_are(texts, rows, power):
-            return np.stack([asking._processed(*pair) for pair in zip(texts, rows, strict=True)])
+            return np.stack([asking.processed(*pair) for pair in zip(texts, rows, strict=True)])
 
         monkeypatch.setattr(asking, "proposals", as_they_are)
     if bug == "mean over the living":

@@ -2,8 +2,9 @@
 
 import math
 
+from lablib.inference.sampling.options import SamplerOptions
+from lablib.inference.sampling.row import Row
 from lablib.inference.steering import power, power_sample, smc
-from lablib.inference.steering.asking import Text
 
 import numpy as np
 import pytest
@@ -32,7 +33,9 @@ def drafts(lm, longest, proposal):
             p = lm.probs([*PROMPT, *text[:i]])
             log_p.append(math.log(p[token]))
             log_q.append(math.log(p[token] ** proposal / (p**proposal).sum()))
-        found.append(Text(PROMPT, 0, (), list(text), log_p, log_q))
+        found.append(
+            Row(PROMPT, SamplerOptions(), 0, tokens=list(text), logprobs=log_p, log_q=log_q)
+        )
     return found
 
 

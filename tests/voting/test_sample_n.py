@@ -3,10 +3,10 @@
 import math
 
 from lablib.cache import kv
+from lablib.inference.decoding import parties
 from lablib.inference.decoding.batches import sample_batches, sample_n
 from lablib.inference.decoding.token_iterator import TokenIterator
 from lablib.inference.sampling import text_sampler
-from lablib.inference.sampling.batch import Batch, Slot
 from lablib.inference.sampling.options import SamplerOptions
 from lablib.inference.sampling.sampler import Sampler
 from lablib.models import LanguageModel, gpt_config, hybrid_config, llama_config
@@ -181,18 +181,19 @@ def test_planted_bugs_are_noticed(monkeypatch):
     cool = sample_n(model, SMALL, ROWS, max_tokens=2, seed=0, temperature=0.9)
     assert deviation(model, cool) > ALARM
 
-    class OneStream(Slot):
-        def __init__(self, options, text, stream, num_ctx):
-            super().__init__(options, text, stream % 100, num_ctx)
+    key_of, draw = parties.key_of, text_sampler.TextSampler.draw
 
-    class ShiftedRows(Batch):
-        def draw(self, logits, unseen=None):
-            token, finite = super().draw(logits, unseen)
-            return (token if unseen is None else mx.roll(token, 1)), finite
+    def one_of_100(options, stream):
+        return key_of(options, stream % 100)
 
-    for name, broken in (("Slot", OneStream), ("Batch", ShiftedRows)):
+    def shifted(sampler, scores, unseen=None):
+        token, finite = draw(sampler, scores, unseen)
+        return (token if unseen is None else mx.roll(token, 1)), finite
+
+    planted = (parties, "key_of", one_of_100), (text_sampler.TextSampler, "draw", shifted)
+    for owner, name, broken in planted:
         with monkeypatch.context() as patch:
-            patch.setattr(text_sampler, name, broken)
+            patch.setattr(owner, name, broken)
             result = sample_n(model, SMALL, ROWS, max_tokens=2, seed=0)
         assert deviation(model, result) > ALARM
 

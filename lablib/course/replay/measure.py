@@ -14,8 +14,8 @@ from lablib.cache.rewind import Rewinder
 from lablib.cache.rewind_batch import BatchRewinder, can_batch
 from lablib.inference.arguments import check_prompt
 from lablib.inference.decoding.decoder import Decoder, Reader
-from lablib.inference.decoding.rows import Row
 from lablib.inference.sampling.options import SamplerOptions
+from lablib.inference.sampling.row import Row, key_of
 from lablib.inference.sampling.text_sampler import TextSampler
 from lablib.inference.speculation.costs import Costs
 from lablib.inference.speculation.draft_length import FixedLength
@@ -115,12 +115,15 @@ class _AtWork:
         self.judge.sampler.add(self._rows())
 
     def _new_judge(self) -> Judge:
-        sampler = TextSampler(_LONG, coupled=self._rule == "coupled")
+        sampler = TextSampler(coupled=self._rule == "coupled")
         return Judge(sampler, self._rule, vocab_size_of(self._target))
 
     def _rows(self) -> list[Row]:
         options, nobody = self._options, frozenset()
-        return [Row(i, text, options, i, _LONG, nobody) for i, text in enumerate(self._texts())]
+        return [
+            Row(text, options, key_of(options, i), _LONG, nobody, number=i)
+            for i, text in enumerate(self._texts())
+        ]
 
     def _texts(self) -> list[list[int]]:
         return self._text.tolist()

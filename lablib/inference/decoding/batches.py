@@ -132,7 +132,7 @@ def sample_batches(
         logits_processors=logits_processors,
         n=n,
     )
-    decoder = Decoder(TextSampler(request.num_ctx, request.processors))
+    decoder = Decoder(TextSampler(request.processors))
     read = ReadShared(model, request.step_size)
     return prompt_parts(decoder, read, request, max_batch, progress)
 
@@ -171,7 +171,7 @@ def sample_prompts(
     )
     together = can_share([model], request)
     read = ReadPrompts([model], request.step_size, together=together)
-    decoder = Decoder(TextSampler(request.num_ctx, request.processors))
+    decoder = Decoder(TextSampler(request.processors))
     return prompt_parts(decoder, read, request, max_batch, progress)
 
 
@@ -249,7 +249,7 @@ def sample_many(
         for j in range(len(request.prompts))
     ]
     parties = [each[i : i + max_batch] for each in rows for i in range(0, n, max_batch)]
-    decoder = Decoder(TextSampler(request.num_ctx, request.processors))
+    decoder = Decoder(TextSampler(request.processors))
     if can_batch(model, kv.make(model)):
         read = ReadPrompts([model], request.step_size, grow_by=_STEP)
         rounds = run_parties(decoder, read, parties, max_batch)

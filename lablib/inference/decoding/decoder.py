@@ -13,12 +13,12 @@ prompts (``sample_many``, ``speculative_batches``, ``generate`` with a list).
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from operator import sub
 from typing import Any
 
 from lablib.cache.rewind import Rewinder
 from lablib.cache.rewind_batch import BatchRewinder
-from lablib.inference.decoding.rows import Counts, Row, Verdict
+from lablib.inference.decoding.rows import Counts, Verdict
+from lablib.inference.sampling.row import Row
 from lablib.inference.sampling.text_sampler import Drawn, TextSampler, check_finite
 from lablib.validation import BadType
 
@@ -72,18 +72,19 @@ class Decoder:
         self._pending: deque[Drawn] = deque()  # plain tokens that nobody has looked at yet
         self._plain_left = 0  # plain rounds until drafting is considered again
 
-    def run(self, admit: Callable[[], bool] = lambda: False) -> Iterator[list[Verdict]]:
+    def run(self, admit: Callable[[], bool] | None = None) -> Iterator[list[Verdict]]:
         """Run rounds until no row is left; yield the verdicts of each, one for each row.
 
         ``admit`` is called before each round: it may let rows join, and tells whether any did.
         """
-        while admit() or self.rows:
-            calls, start = self._calls(), time.perf_counter()
+        while (admit is not None and admit()) or self.rows:
+            target, drafter, start = self.target, self.drafter, time.perf_counter()
+            calls, draft_calls = target.calls, 0 if drafter is None else drafter.calls
             verdicts = self.round()
-            seconds = time.perf_counter() - start
-            self.counts.add(verdicts, *map(sub, self._calls(), calls))
-            if self.drafter is not None:
-                self._learn(verdicts, seconds)
+            self._count(verdicts, target.calls - calls)
+            if drafter is not None:
+                self.counts["draft_calls"] += drafter.calls - draft_calls
+                self._learn(verdicts, time.perf_counter() - start)
             yield verdicts
 
     def join(
@@ -107,19 +108,31 @@ class Decoder:
         self.sampler.add(rows)
         self.rows = [*self.rows, *rows]
         self._logits = logits
-        self.counts.add([], target.calls, 0 if drafter is None else drafter.calls)
+        self.counts["target_calls"] += target.calls
+        self.counts["draft_calls"] += 0 if drafter is None else drafter.calls
 
     def round(self) -> list[Verdict]:
         """Run one round, and return a verdict for each row; rows that have ended leave."""
-        verdicts = self.speculative_round()
+        verdicts = None if self.drafter is None else self.speculative_round()
         if verdicts is None:  # nothing is drafted
             verdicts = self.plain_round()
-        self._let_leave()
+            self._append(verdicts)
+        for row in self.rows:
+            if row.left <= 0:
+                self._let_leave()
+                break
         return verdicts
 
-    def _calls(self) -> tuple[int, int]:
-        """Return the forwards of the target and of the draft model so far."""
-        return self.target.calls, 0 if self.drafter is None else self.drafter.calls
+    def _count(self, verdicts: Sequence[Verdict], target_calls: int) -> None:
+        """Count a round of each text, and the forwards of the target that it took."""
+        counts = self.counts
+        counts["target_calls"] += target_calls
+        counts["rounds"] += len(verdicts)
+        for verdict in verdicts:
+            counts["tokens"] += len(verdict.tokens)
+            counts["total_drafted"] += len(verdict.drafted)
+            counts["total_accepted"] += verdict.accepted
+            counts["total_reached"] += verdict.reached
 
     # A round with drafts.
 
@@ -139,14 +152,15 @@ class Decoder:
         verdicts = self.judge.decide(logits, proposal, meant)  # keep
         if proposal.parents is not None:  # a tree, of which one path stays
             self.target.follow(len(proposal.parents), verdicts[0].path)
-        lengths = self._append(verdicts)
+        self._append(verdicts)
+        lengths = [len(row.text) - 1 for row in self.rows]
         self.target.keep(lengths)  # take back
         self.drafter.keep(lengths)
         return verdicts
 
     def _limits(self) -> list[int]:
         """Return the most drafts for each row: one place is left for the target's own token."""
-        if self.drafter is None or self._plain_left:
+        if self._plain_left:
             return [0] * len(self.rows)
         most = self.draft_length.choose()
         room = self.target.room()
@@ -191,9 +205,7 @@ class Decoder:
             self._ask()
         if self._may_run_ahead():
             self._ask()
-        verdicts = self._fetch()
-        self._append(verdicts)
-        return verdicts
+        return self._fetch()
 
     def _plain_rounds(self) -> int:
         """Return how many rounds are plain ones from now on."""
@@ -223,13 +235,14 @@ class Decoder:
         takes the risk if its cache can give a token back. A logits processor may keep a state of
         its own, so it sees no token before its turn.
         """
-        if self._plain_left <= 1:  # the next round may begin with drafts
+        if self._plain_left <= 1 or self.sampler.processors:  # the next round may begin with drafts
             return False
-        if self.sampler.processors or any(row.left <= 1 for row in self.rows):
-            return False
-        if self._closable or any(row.may_stop_early for row in self.rows):
-            return self.target.can_give_back(after=1)
-        return True
+        at_risk = self._closable
+        for row in self.rows:
+            if row.left <= 1:
+                return False
+            at_risk = at_risk or row.may_stop_early
+        return not at_risk or self.target.can_give_back(after=1)
 
     def _fetch(self) -> list[Verdict]:
         """Wait for the oldest tokens that were asked for; only here does the host wait."""
@@ -249,18 +262,16 @@ class Decoder:
 
     # Rows.
 
-    def _append(self, verdicts: Sequence[Verdict]) -> list[int]:
-        """Write the decided tokens down; return how many of each text's tokens caches keep."""
+    def _append(self, verdicts: Sequence[Verdict]) -> None:
+        """Write the decided tokens down."""
         for row, verdict in zip(self.rows, verdicts, strict=True):
-            row.append(verdict)
-        self.sampler.end_round()
-        return [len(row.text) - 1 for row in self.rows]
+            row.append(verdict.tokens, verdict.logprobs, verdict.top)
+        if self.drafter is not None or self.sampler.processors:
+            self.sampler.end_round()
 
     def _let_leave(self) -> None:
         """Let the rows go that have ended; no forward runs ahead of a row that may."""
         stay = [index for index, row in enumerate(self.rows) if row.left > 0]
-        if len(stay) == len(self.rows):
-            return
         self.rows = [self.rows[index] for index in stay]
         self.sampler.select(stay)
         if not stay:

@@ -15,7 +15,8 @@ from lablib.cache.shared import fan_out
 from lablib.inference import arguments
 from lablib.inference.decoding.decoder import Decoder, Party, Reader
 from lablib.inference.decoding.prompts import PromptReader, most_unread, read_prompt
-from lablib.inference.decoding.rows import Counts, Row, Samples, Verdict, with_ratios
+from lablib.inference.decoding.rows import Counts, Samples, Verdict, with_ratios
+from lablib.inference.sampling.row import Row, key_of
 from lablib.inference.stop_strings import TextReader
 from lablib.models.interface import position_table_of
 from lablib.validation import BadValue, flag, integer
@@ -108,9 +109,10 @@ def decode_parts(
             parties = [part] if read.together else [[row] for row in part]
             left = sum(row.left for row in part)
             for _ in run_parties(decoder, read, parties):
-                still_left = sum(row.left for row in part)
-                bar.update(left - still_left)
-                left = still_left
+                if progress:
+                    still_left = sum(row.left for row in part)
+                    bar.update(left - still_left)
+                    left = still_left
             yield Samples.of(part, decoder.counts, request.stop)
 
 
@@ -136,7 +138,8 @@ def make_row(request: arguments.Request, place: int, number: int, stream: int | 
     stream = request.streams[place] if stream is None else stream
     most, options = request.lengths[place], request.options[place]
     reader = TextReader(request.tokenizer, prompt, request.stop) if request.stop else None
-    return Row(number, prompt, options, stream, most, request.stops, reader)
+    key = key_of(options, stream)
+    return Row(prompt, options, key, most, request.stops, reader, number)
 
 
 class ReadShared:

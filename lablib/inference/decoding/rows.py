@@ -1,13 +1,11 @@
-"""Texts that grow side by side: rows, the verdicts of rounds on them, and the finished samples."""
+"""What comes of rounds: the verdicts on texts, the counts, and the finished samples."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from lablib.inference.sampling.options import SamplerOptions
-from lablib.inference.stop_strings import TextReader, first_stop
-
-Best = tuple[tuple[int, float], ...]  # the best (id, logprob) pairs at a token
+from lablib.inference.sampling.row import Best, Row
+from lablib.inference.stop_strings import first_stop
 
 COUNTS = (
     "tokens",
@@ -18,59 +16,6 @@ COUNTS = (
     "target_calls",
     "draft_calls",
 )
-
-
-@dataclass(eq=False)
-class Row:
-    """One text of a batch, and the tokens that were written so far.
-
-    Attributes:
-        number: its place among all rows, by which messages know it.
-        stream: the row's random stream, of the options' seed.
-        left: how many tokens it may still get; 0: it has ended.
-        stops: ids that end it.
-        reader: looks for stop strings; None if there are none.
-        may_stop_early: whether the row may end before it has all its tokens.
-        text: prompt and completion.
-        top: the best tokens at each of its own, if asked for.
-        stopped: whether a stop token or a stop string ended it.
-    """
-
-    number: int
-    prompt: list[int]
-    options: SamplerOptions
-    stream: int
-    left: int
-    stops: frozenset[int]
-    reader: TextReader | None = None
-    tokens: list[int] = field(default_factory=list)
-    logprobs: list[float] = field(default_factory=list)
-    top: list[Best] = field(default_factory=list)
-    stopped: bool = False
-
-    def __post_init__(self) -> None:
-        self.text = list(self.prompt)
-        self.may_stop_early = bool(self.stops) or self.reader is not None
-
-    def append(self, verdict: "Verdict") -> None:
-        """Append decided tokens, of which only the last can be a stop token."""
-        self.text += verdict.tokens  # in place: the sampler's slot has this list
-        self.tokens += verdict.tokens
-        self.logprobs += verdict.logprobs
-        self.top += (best[: self.options.top_logprobs] for best in verdict.top)
-        self.stopped = self.tokens[-1] in self.stops
-        if self.reader is not None:
-            self._look_for_stop_strings(self.reader)
-        self.left = 0 if self.stopped else self.left - len(verdict.tokens)
-
-    def _look_for_stop_strings(self, reader: TextReader) -> None:
-        """End at the token that completes one; a stop token is no text."""
-        written = len(self.tokens) - self.stopped
-        reader.read(self.tokens[:written])
-        if reader.end is not None:
-            self.stopped = True
-            for each in (self.tokens, self.logprobs, self.top):
-                del each[reader.end :]
 
 
 @dataclass(slots=True)
@@ -143,17 +88,6 @@ class Counts(dict[str, int]):
 
     def __init__(self) -> None:
         super().__init__(dict.fromkeys(COUNTS, 0))
-
-    def add(self, verdicts: Sequence[Verdict], target_calls: int, draft_calls: int) -> None:
-        """Add a round of each text, and the forwards that it took."""
-        self["target_calls"] += target_calls
-        self["draft_calls"] += draft_calls
-        self["rounds"] += len(verdicts)
-        for verdict in verdicts:
-            self["tokens"] += len(verdict.tokens)
-            self["total_drafted"] += len(verdict.drafted)
-            self["total_accepted"] += verdict.accepted
-            self["total_reached"] += verdict.reached
 
 
 def with_ratios(counts: dict[str, int]) -> dict[str, Any]:

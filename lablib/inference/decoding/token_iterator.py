@@ -19,9 +19,10 @@ from lablib.cache.rewind import Rewinder
 from lablib.inference import arguments
 from lablib.inference.decoding.decoder import Decoder
 from lablib.inference.decoding.prompts import most_unread, read_prompt
-from lablib.inference.decoding.rows import Best, Row, Verdict
+from lablib.inference.decoding.rows import Verdict
 from lablib.inference.keywords import SamplerKeywords
 from lablib.inference.sampling.processors import LogitsProcessor
+from lablib.inference.sampling.row import Best, Row, key_of
 from lablib.inference.sampling.text_sampler import TextSampler
 from lablib.validation import BadValue, integer
 
@@ -94,7 +95,7 @@ class DecodingIterator(Iterator[Token], AbstractContextManager):
         leave = most_unread(target, drafter)
         self._reading = read_prompt(readers, self.prompt, request.step_size, leave)
         (self._max_tokens,), (options,) = request.lengths, request.options
-        row = Row(0, self.prompt, options, stream, self._max_tokens, request.stops)
+        row = Row(self.prompt, options, key_of(options, stream), self._max_tokens, request.stops)
         self._decoder = decoder
         decoder.join([row], target, drafter)
         self._rounds = decoder.run()
@@ -113,7 +114,16 @@ class DecodingIterator(Iterator[Token], AbstractContextManager):
             with hold_interrupts(self._fail):
                 if not self._ready:
                     self._decide(next(self._rounds))
-                return self._hand_out()
+                token = self._ready.popleft()
+                self.tokens.append(token.id)
+                self.logprobs.append(token.logprob)
+                self.top_logprobs.append(token.top_logprobs)
+                stats["tokens"] = len(self.tokens)
+                if token.id in self._stops:
+                    self._finish("stop")
+                elif len(self.tokens) == self._max_tokens:
+                    self._finish("length")
+                return token
         finally:
             stats[clock] += time.perf_counter() - start
             if clock == "decode_seconds":
@@ -142,18 +152,6 @@ class DecodingIterator(Iterator[Token], AbstractContextManager):
             top = verdict.top[i] if verdict.top else ()
             self._ready.append(Token(token, verdict.logprobs[i], i < verdict.accepted, top))
         self._count()
-
-    def _hand_out(self) -> Token:
-        token = self._ready.popleft()
-        self.tokens.append(token.id)
-        self.logprobs.append(token.logprob)
-        self.top_logprobs.append(token.top_logprobs)
-        self.stats["tokens"] = len(self.tokens)
-        if token.id in self._stops:
-            self._finish("stop")
-        elif len(self.tokens) == self._max_tokens:
-            self._finish("length")
-        return token
 
     def _fail(self) -> None:
         """End the loop because of an error, which a cache that cannot be cut back must not hide."""
@@ -260,7 +258,7 @@ class TokenIterator(DecodingIterator):
         )
         stream = integer("stream", stream, 0)
         cache = kv.make(model) if cache is None else cache
-        sampler = TextSampler(request.num_ctx, request.processors)
+        sampler = TextSampler(request.processors)
         decoder = Decoder(sampler, closable=True, label=lambda row: f"token {len(row.tokens)}")
         super().__init__(request, decoder, Rewinder(model, cache), stream)
 

@@ -1,8 +1,8 @@
 """A batched slot sampler: many sequences, each with its own options, history and random numbers.
 
-``Sampler`` names the slots of ``batch.py``, checks every call and keeps the texts. ``sample`` takes
-any subset of the slots, in any order, with one row of logits each, and turns every row into a token
-as its slot's options say: penalise, cut, draw.
+``Sampler`` names the rows of a ``TextSampler``, checks every call and keeps the texts. ``sample``
+takes any subset of the slots, in any order, with one row of logits each, and turns every row into a
+token as its slot's options say: penalise, cut, draw.
 
 ``sample`` waits for its tokens and remembers them. Who wants no waiting in between takes the slots'
 ``batch``, which returns unevaluated arrays, checks nothing and remembers nothing; ``commit`` tells
@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from lablib.inference.sampling import transforms
-from lablib.inference.sampling.batch import Batch, Slot
 from lablib.inference.sampling.options import SamplerOptions
+from lablib.inference.sampling.row import Row, key_of
+from lablib.inference.sampling.text_sampler import TextSampler
 from lablib.machine.arrays import listed
 from lablib.unknown_options import told
 from lablib.validation import BadType, BadValue, integer, token_ids
@@ -89,14 +90,14 @@ class Sampler:
             raise BadValue(f"logits must have shape (B, V) for B ids, got {logits.shape}")
         ids, batch = self._checked(seq_ids, logits)
         token, finite = batch.draw(logits)
-        result = _report([slot.options for slot in batch.slots], logits, token)
+        result = _report([row.options for row in batch.rows], logits, token)
         mx.eval(token, finite, result.logprob, result.top_tokens, result.top_logprobs)
         _check_finite(ids, finite)
         for seq_id, new in zip(ids, listed(token), strict=True):
             self._append(seq_id, [new])
         return result
 
-    def _checked(self, seq_ids: Any, logits: mx.array) -> tuple[Ids, Batch]:
+    def _checked(self, seq_ids: Any, logits: mx.array) -> tuple[Ids, TextSampler]:
         """Check a call, and return its ids and the batch of their slots."""
         ids = _tuple_of_ids(seq_ids)
         _check_logits(ids, logits)
@@ -108,7 +109,7 @@ class Sampler:
                 raise BadValue(f"slot {seq_id!r} {given}, but logits have V = {vocab_size}")
         return ids, batch
 
-    def batch(self, seq_ids: Iterable[Hashable]) -> Batch:
+    def batch(self, seq_ids: Iterable[Hashable]) -> TextSampler:
         """Return the batch of different ids, the same for as long as its slots come back."""
         ids = _tuple_of_ids(seq_ids)
         if ids in self._batches:
@@ -119,10 +120,11 @@ class Sampler:
             raise BadValue(f"seq_ids must not repeat an id, got {twice!r} more than once")
         if len(self._batches) == _MOST_BATCHES:
             self._batches.clear()
-        self._batches[ids] = Batch(slots)
+        self._batches[ids] = TextSampler()
+        self._batches[ids].use(slots)
         return self._batches[ids]
 
-    def _slot(self, seq_id: Any) -> Slot:
+    def _slot(self, seq_id: Any) -> Row:
         if not isinstance(seq_id, Hashable):
             raise BadType(f"seq_id must be one id, and hashable, got {seq_id!r}")
         if seq_id not in self._slots:
@@ -163,7 +165,8 @@ class Sampler:
             raise BadValue(f"seq_id {seq_id!r} is already registered: remove it first")
         prior = token_ids("prior_tokens", prior_tokens, _LIMIT, allow_empty=True)
         stream = integer("stream", stream, 0)
-        self._slots[seq_id] = Slot(options, prior, stream, self.num_ctx)
+        key = key_of(options, stream)
+        self._slots[seq_id] = Row(prior, options, key, num_ctx=self.num_ctx)
         self._highest[seq_id] = max(prior, default=-1)
 
     def remove(self, seq_id: Hashable) -> None:
@@ -174,9 +177,9 @@ class Sampler:
 
     def free(self) -> None:
         """Forget all sequences; the sampler is as new."""
-        self._slots: dict[Hashable, Slot] = {}
+        self._slots: dict[Hashable, Row] = {}
         self._highest: dict[Hashable, int] = {}  # the largest token id that each was given
-        self._batches: dict[Ids, Batch] = {}
+        self._batches: dict[Ids, TextSampler] = {}
 
     def commit(self, seq_id: Hashable, tokens: Sequence[int]) -> None:
         """Append tokens that were decided elsewhere, any number, as if they had been sampled."""

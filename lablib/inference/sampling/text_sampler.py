@@ -1,30 +1,46 @@
-"""Sample target and draft logits of growing texts, each text with its own options.
+"""From the logits after texts to their next tokens: penalise, cut, draw; each text by its options.
 
-Target and draft are sampled through the same slots, so that the same penalties and cuts apply to
-both, and no random number is used twice. Plain decoding asks for tokens, drafters for drafts, the
-judge for the distributions that its rule compares.
+A text's token depends on nothing but its own logits, text and key: not on the batch, its order or
+its size. Rows that use the same options are cut and drawn together, in groups. Target and drafts
+are sampled here alike, so that the same penalties and cuts apply to both, and no random number is
+used twice: plain decoding asks for tokens, drafters for drafts, the judge for the distributions
+that its rule compares.
+
+Logits are of one position of each text, ``(B, V)``, or of R positions in a row, ``(B, R, V)``:
+N = B or B · R rows. ``unseen`` ``(B, A)`` are tokens that the texts do not have yet, before and
+between the positions, oldest first. Row i of R sees all of these but the last R - 1 - i.
+
+Nothing waits for the device, except where top-p has more than 2,048 tokens before it (without
+top-k, the vocabulary), as the host must see how many the nucleus takes, and after a transform of
+your own, whose result is checked at once.
 """
 
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+from lablib import definitions
 from lablib.definitions import FastPath
-from lablib.inference.sampling import transforms
-from lablib.inference.sampling.batch import Batch, Slot, count_unseen
+from lablib.inference.sampling import random_numbers, transforms
+from lablib.inference.sampling.noise import DRAFT, Noise, before_each
+from lablib.inference.sampling.options import PENALTIES, SamplerOptions
 from lablib.inference.sampling.processors import LogitsProcessor, TextProcessors
+from lablib.inference.sampling.row import Row
 from lablib.machine.arrays import listed
 from lablib.validation import BadValue
 
 import mlx.core as mx
 import numpy as np
 
-ACCEPT, FOLLOW, DRAFT = 0, 1, 2  # the uses of a round's random numbers, in their order
 NOT_FINITE = "the model's logits must be finite, got NaN, +inf or a row of nothing but -inf"
 
 _ARGMAX = FastPath(
     (transforms.ORDER, "greedy"),
     *((transforms, name) for name in ("greedy", "cut", "draw")),
+)
+_CANDIDATES = FastPath(
+    *((transforms, name) for name in ("cut", "draw", *transforms.BUILT_IN) if name != "peak"),
+    *((transforms.ORDER, name) for name in transforms.BUILT_IN),
 )
 _COMPILED_DRAW = FastPath((transforms, "draw"))
 
@@ -43,129 +59,167 @@ class Drawn(NamedTuple):
         return [tuple(zip(i, v, strict=True)) for i, v in zip(ids, values, strict=True)]
 
 
-class TextSampler:
-    """The slots of texts that grow side by side; their owner appends to the texts.
+class Group(NamedTuple):
+    """Rows of a batch that use the same options."""
+
+    rows: mx.array | None  # (n,) of the N; None: all
+    parameters: transforms.Parameters
+    width: int  # the most tokens that greedy or top-k leaves in a row: V without
+
+
+class Plan(NamedTuple):
+    """The options of a batch's rows, read once for as long as they are the same."""
+
+    groups: list[Group]
+    back: mx.array  # (N,), where each row is among those of all groups
+    penalized: list[int]  # the rows that are penalised
+    penalties: transforms.Parameters  # of these
+
+
+class TextSampler(Noise):
+    """Draws the tokens of texts that grow side by side; their owner appends to the texts.
 
     Args:
-        num_ctx: the most tokens that a text will have.
         processors: of each text, see ``TextProcessors``.
         coupled: whether target and draft draw with the same noise (``rules.coupled``).
 
     Attributes:
-        batch: the slots of the texts that still grow.
+        rows: the texts that still grow.
         greedy: whether every text takes the best token always (temperature 0).
     """
 
-    _numbers: np.ndarray | None  # of the round, (B, uses), as far as they were asked for
-
-    def __init__(
-        self, num_ctx: int, processors: Sequence[LogitsProcessor] = (), coupled: bool = False
-    ) -> None:
+    def __init__(self, processors: Sequence[LogitsProcessor] = (), coupled: bool = False) -> None:
         self.processors = tuple(processors)
-        self._num_ctx = num_ctx
         self._couples = coupled
         self.begin()
 
     def begin(self) -> None:
         """Begin a batch; no text is in it yet."""
-        self._use([])
-        self._begin_round(0)
+        self.use([])
+        self.begin_round(0)
 
-    def add(self, rows: Sequence[Any]) -> None:
-        """Add texts: each row has ``options``, a ``text`` and a random ``stream``."""
-        new = [Slot(row.options, row.text, row.stream, self._num_ctx) for row in rows]
-        for slot in new:
-            slot.processors = TextProcessors(self.processors, slot.text)
-        self._use([*self.batch.slots, *new])
+    def add(self, rows: Sequence[Row]) -> None:
+        """Add texts."""
+        if self.processors:
+            for row in rows:
+                row.processors = TextProcessors(self.processors, row.text)
+        self.use([*self.rows, *rows])
 
     def select(self, kept: Sequence[int]) -> None:
         """Go on with the texts at these places of the batch only."""
-        self._use([self.batch.slots[index] for index in kept])
+        self.use([self.rows[index] for index in kept])
 
-    def _use(self, slots: Sequence[Slot]) -> None:
-        self.batch = Batch(slots)
-        self.greedy = all(slot.options.temperature == 0 for slot in slots)
-        penalized = any(slot.window for slot in slots)
-        self._takes_best_logit = self.greedy and not (penalized or self.processors)
-        self._n_top = max((slot.options.top_logprobs for slot in slots), default=0)
-
-    @property
-    def coupled(self) -> bool:
-        """Return whether target and draft draw with the same noise."""
-        return self._couples and not self.greedy
-
-    def _skips_sampler(self) -> bool:
-        """Return whether each token is just the one with the best raw logit."""
-        return self._takes_best_logit and _ARGMAX.is_open()
+    def use(self, rows: Sequence[Row]) -> None:
+        """Go on with these texts."""
+        self.rows = tuple(rows)
+        self.greedy = bool(rows) and all(row.options.temperature == 0 for row in rows)
+        self.coupled = self._couples and not self.greedy
+        self._keys = np.array([row.key for row in rows], np.uint64)
+        self._starts = np.array([row.start for row in rows], np.int64)
+        self._texts = [row.text for row in rows]
+        self._penalized = [i for i, row in enumerate(rows) if row.window]
+        self._takes_best_logit = self.greedy and not (self._penalized or self.processors)
+        self._n_top = max((row.options.top_logprobs for row in rows), default=0)
+        self._plans: dict[tuple[int, int, tuple[str, ...]], Plan] = {}
 
     def states(self, row: int) -> Sequence[LogitsProcessor]:
         """Return the processors of a text, which have read it but for its last token; copy them."""
-        return self.batch.slots[row].processors.settled
+        processors = self.rows[row].processors
+        return () if processors is None else processors.settled
+
+    def end_round(self) -> None:
+        """End a round: the texts have grown by what was decided, and random numbers are new."""
+        if self.processors:
+            for row in self.rows:
+                if row.processors is not None:
+                    row.processors.end_round()
+        self.begin_round(self._round + 1)
 
     # Tokens of the target.
 
     def plain(self, logits: mx.array, unseen: mx.array | None = None) -> Drawn:
-        """Draw the token after each text, unevaluated, from the model's ``logits (B, 1, V)``.
-
-        ``unseen (B, A)`` are tokens that were drawn, but are not in the texts yet.
-        """
+        """Draw the token after each text, unevaluated, from the model's ``logits (B, 1, V)``."""
         raw = logits.astype(mx.float32)
-        scores = self.process(raw, unseen)
+        scores = self.process(raw, unseen) if self.processors else raw
         tokens, finite = self.draw(scores, unseen)
         return self.report(raw, tokens, finite)
 
-    def draw(self, scores: mx.array, unseen: mx.array | None) -> tuple[mx.array, mx.array | None]:
+    def draw(self, scores: mx.array, unseen: mx.array | None = None) -> tuple[mx.array, mx.array]:
         """Draw the tokens of plain sampling, each with the random number of its position.
 
         Args:
-            scores: ``(B, R, V)``, processed logits of R positions in a row.
-            unseen: ``(B, A)``, R <= A + 1, the tokens before and between them, if any.
+            scores: processed logits.
+            unseen: the tokens before and between the positions, if any.
 
         Returns:
-            Tokens ``(B, R)`` int32, and where the scores could be drawn from ``(B, R)``; None: as
-            the raw logits tell.
+            Tokens int32, and ``finite``: False where a row has NaN, +inf or only -inf, and its
+            token means nothing. Both ``(B,)`` or ``(B, R)``, unevaluated.
         """
-        if self._skips_sampler():
-            return mx.argmax(scores, axis=-1).astype(mx.int32), None
-        if not self.coupled:
-            return self.batch.draw(scores, unseen)
-        p, finite = self.probabilities(scores, unseen)
-        return self.race(p, unseen), finite
+        shape = scores.shape[:-1]
+        if self._takes_best_logit and not definitions.by_definition_blocks and _ARGMAX.is_open():
+            best = mx.argmax(scores, axis=-1, keepdims=True)
+            finite = transforms.is_finite(transforms.gather(scores, best))
+            return best.astype(mx.int32).reshape(shape), finite.reshape(shape)
+        if self.coupled:
+            p, finite = self.probabilities(scores, unseen)
+            return self.race(p, unseen), finite
+        plan, rows, peak = self._penalized_scores(scores, unseen)
+        n_rows = shape[1] if len(shape) == 2 else 1
+        n_unseen = 0 if unseen is None else unseen.shape[1]
+        positions = np.array([*map(len, self._texts)], np.int64) - self._starts
+        if n_rows > 1:
+            steps = np.arange(n_unseen + 1 - n_rows, n_unseen + 1)
+            positions = (positions[:, None] + steps).ravel()
+        else:
+            positions += n_unseen
+        u = random_numbers.uniforms(np.repeat(self._keys, n_rows), positions)
+        columns = rows, peak, mx.array(u[:, None])
+        one = plan.groups[0] if len(plan.groups) == 1 else None
+        tokens = _of_groups(plan, _draw, *columns) if one is None else _draw(one, *columns)
+        return tokens.reshape(shape), transforms.is_finite(peak).reshape(shape)
 
-    def report(self, raw: mx.array, tokens: mx.array, finite: mx.array | None) -> Drawn:
+    def cut(self, scores: mx.array, unseen: mx.array | None = None) -> tuple[mx.array, mx.array]:
+        """Return the scores after all transforms: ``draw`` draws from their softmax.
+
+        Returns:
+            float32 of the shape of ``scores``, relative to the best; and ``finite`` as from
+            ``draw``.
+        """
+        plan, rows, peak = self._penalized_scores(scores, unseen)
+        one = plan.groups[0] if len(plan.groups) == 1 else None
+        left = _of_groups(plan, _cut, rows, peak) if one is None else _cut(one, rows, peak)
+        return left.reshape(scores.shape), transforms.is_finite(peak).reshape(scores.shape[:-1])
+
+    def probabilities(
+        self, scores: mx.array, unseen: mx.array | None = None
+    ) -> tuple[mx.array, mx.array]:
+        """Return the distribution at each position, and where it is finite; as ``cut``."""
+        left, finite = self.cut(scores, unseen)
+        return mx.softmax(left, axis=-1), finite
+
+    def report(self, raw: mx.array, tokens: mx.array, finite: mx.array) -> Drawn:
         """Add log-probabilities to tokens ``(B, R)``: theirs, and the best if asked for."""
         logprobs = transforms.log_softmax(raw)
         best: tuple[mx.array, ...] = ()
         if self._n_top:
             values, ids = transforms.best(logprobs, min(self._n_top, raw.shape[-1]))
             best = (ids, values)
-        chosen = mx.take_along_axis(logprobs, tokens[..., None], axis=-1).squeeze(-1)
-        if finite is None:  # NaN or inf anywhere in a row shows in its best token
-            finite = transforms.is_finite(chosen)
-        elif self.processors:  # a processor may turn bad logits into finite ones
+        chosen = transforms.gather(logprobs, tokens[..., None]).squeeze(-1)
+        if self.processors:  # a processor may turn bad logits into finite ones
             finite = finite & mx.isfinite(mx.max(raw, axis=-1))
         return Drawn(tokens, chosen, finite, best)
-
-    def probabilities(
-        self, scores: mx.array, drafts: mx.array | None = None
-    ) -> tuple[mx.array, mx.array]:
-        """Return the distribution at each position, and where it is finite.
-
-        Scores are ``(B, R, V)`` of R positions as in :meth:`draw`, or ``(B, V)`` after all drafts.
-        """
-        left, finite = self.batch.cut(scores, drafts)
-        return mx.softmax(left, axis=-1), finite
 
     def process(self, raw: mx.array, drafts: mx.array | None) -> mx.array:
         """Apply the processors to R positions ``(B, R, V)``, the last of them after all drafts."""
         if not self.processors:
             return raw
         rows = []
-        for row, slot in enumerate(self.batch.slots):
+        for i, row in enumerate(self.rows):
             positions = []
-            for i, n in enumerate(_before_each(raw, drafts)):
-                before = drafts[row, :n] if drafts is not None and n else None
-                positions.append(slot.processors.apply(raw[row : row + 1, i], before))
+            for place, n in enumerate(before_each(raw, drafts)):
+                before = drafts[i, :n] if drafts is not None and n else None
+                changed: Any = row.processors
+                positions.append(changed.apply(raw[i : i + 1, place], before))
             rows.append(mx.stack(positions, axis=1))
         return mx.concatenate(rows)
 
@@ -182,15 +236,12 @@ class TextSampler:
             The tokens ``(B,)`` int32, and the distributions that they were drawn from ``(B, V)``;
             None: certain.
         """
-        if self._skips_sampler():
-            return mx.argmax(logits, axis=-1).astype(mx.int32), None
         drafts = mx.stack(list(before), axis=1) if before else None
         if self.processors:
             logits = self.process(logits[:, None], drafts)[:, 0]
         if self.greedy:
-            tokens, _ = self.batch.draw(logits, drafts)
-            return tokens, None
-        left, _ = self.batch.cut(logits, drafts)
+            return self.draw(logits, drafts)[0], None
+        left, _ = self.cut(logits, drafts)
         if self.coupled:
             q = mx.softmax(left, axis=-1)
             return self.race(q[:, None], drafts)[:, 0], q
@@ -202,8 +253,8 @@ class TextSampler:
 
         At temperature 0 it is that of temperature 1. It is NaN where nothing can be drawn.
         """
-        (slot,) = self.batch.slots
-        options = slot.options
+        (row,) = self.rows
+        options = row.options
         if options.temperature == 0:
             options = replace(options, temperature=1.0)
         if not (self.processors or options.penalizes):  # the tokens before make no difference
@@ -211,68 +262,166 @@ class TextSampler:
         rows = []
         for i, path in enumerate(paths):
             logits = self.process(raw[:, i : i + 1], mx.array([path], mx.int32))
-            rows.append(transforms.apply(logits, options, [*slot.text, *path]))
+            rows.append(transforms.apply(logits, options, [*row.text, *path]))
         return mx.softmax(mx.concatenate(rows, axis=1), axis=-1)
 
-    def shuffled(self, q: mx.array, paths: Sequence[Sequence[int]], first: int) -> mx.array:
-        """Order tokens as draws without replacement would, the largest first: ``(1, R, V)``.
+    # The options of the rows.
 
-        They are in a race (Kool et al. 2019, 1903.06059). Each of the R nodes of a tree has its own
-        noise, by its number in the round, from ``first`` on; coupled models share that of a
-        position.
+    def _penalized_scores(
+        self, logits: mx.array, unseen: mx.array | None
+    ) -> tuple[Plan, mx.array, mx.array]:
+        """Return the plan, penalised scores float32 ``(N, V)``, and the best of each row."""
+        vocab_size = logits.shape[-1]
+        n_rows = logits.shape[1] if logits.ndim == 3 else 1
+        key = n_rows, vocab_size, tuple(transforms.ORDER)
+        if key not in self._plans:
+            self._plans[key] = self._plan(n_rows, vocab_size)
+        plan = self._plans[key]
+        scores = logits.astype(mx.float32)
+        if logits.ndim == 3:
+            scores = scores.reshape(-1, vocab_size)
+        if plan.penalized:
+            scores = self._penalize(plan, scores, unseen, n_rows)
+        return plan, scores, mx.max(scores, axis=-1, keepdims=True)
+
+    def _plan(self, n_rows: int, vocab_size: int) -> Plan:
+        """Read the options of ``n_rows`` positions of each text."""
+        kinds: dict[tuple[str, ...], list[int]] = {} if self.rows else {(): []}
+        for i, row in enumerate(self.rows):
+            kind = tuple(name for name in transforms.ORDER if name in row.used)
+            kinds.setdefault(kind, []).append(i)
+        groups, order = [], []
+        for kind, texts in kinds.items():
+            used = [self.rows[i].used for i in texts]
+            left = [1 if "greedy" in each else each.get("top_k", vocab_size) for each in used]
+            width = int(min(max(left, default=vocab_size), vocab_size))
+            rows = _rows_of(texts, n_rows)
+            order += rows
+            own = None if len(kinds) == 1 else mx.array(rows)
+            groups.append(Group(own, self._parameters(kind, texts, n_rows), width))
+        return Plan(
+            groups,
+            mx.array(np.argsort(np.array(order, np.int64))),
+            _rows_of(self._penalized, n_rows),
+            self._parameters(PENALTIES, self._penalized, n_rows),
+        )
+
+    def _parameters(
+        self, names: Sequence[str], texts: list[int], n_rows: int
+    ) -> transforms.Parameters:
+        """Return options of texts: a number where all agree, otherwise an array ``(rows, 1)``."""
+        parameters: transforms.Parameters = {}
+        for name in names:
+            neutral: Any = getattr(SamplerOptions, name, None)
+            values = [self.rows[i].used.get(name, neutral) for i in texts]
+            if any(value != values[0] for value in values):
+                column = np.repeat(np.array(values, np.float32), n_rows)
+                parameters[name] = mx.array(column[:, None])
+            elif values and values[0] != neutral:
+                parameters[name] = values[0]
+        return parameters
+
+    # Penalties.
+
+    def _penalize(
+        self, plan: Plan, scores: mx.array, unseen: mx.array | None, n_rows: int
+    ) -> mx.array:
+        """Return scores ``(N, V)`` in which the texts are penalised for their latest tokens."""
+        tokens, is_real = self._windows(unseen, n_rows, scores.shape[-1])
+        if not tokens.shape[1]:
+            return scores
+        if len(plan.penalized) == len(scores):
+            return transforms.penalize(scores, tokens, plan.penalties, is_real)
+        rows = mx.array(plan.penalized)
+        new = transforms.penalize(scores[rows], tokens, plan.penalties, is_real)
+        scores = mx.array(scores)
+        scores[rows] = new
+        return scores
+
+    def _windows(
+        self, unseen: mx.array | None, n_rows: int, vocab_size: int
+    ) -> tuple[mx.array, mx.array | None]:
+        """Return the tokens that the penalties see, of each penalised row ``(P * R, W)``.
+
+        And which of these are real (None: all): shorter windows are padded on the left.
         """
-        size = q.shape[-1]
-        if self.coupled:
-            noise = mx.stack([self._noise_after(len(path), size) for path in paths], axis=1)
-        else:
-            nodes = range(first, first + len(paths))
-            noise = self.batch.noise(nodes, size, 1 + self._round)
-        return q / noise
-
-    # Random numbers of a round.
-
-    def numbers(self, first: int, n: int = 1) -> mx.array:
-        """Return ``n`` random numbers for uses of the round ``(B, n)``; each round has its lane."""
-        if self._numbers is None or first + n > self._numbers.shape[1]:
-            most = DRAFT + 16 if self._numbers is None else 2 * self._numbers.shape[1]
-            self._numbers = self.batch.uniforms(most, 1 + self._round)
-        return mx.array(self._numbers[:, first : first + n])
-
-    def race(self, weights: mx.array, drafts: mx.array | None) -> mx.array:
-        """Draw tokens ``(B, R)`` from weights ``(B, R, V)``, the last of them after all drafts.
-
-        Token i arrives after ``E_i / weight_i``, and the first one wins: in proportion to its
-        weight, as the E are exponential (the Gumbel-max trick without logarithms). They are the
-        noise of a position, the same for all who draw there.
-        """
-        size = weights.shape[-1]
-        noise = [self._noise_after(n, size) for n in _before_each(weights, drafts)]
-        exponentials = mx.stack(noise, axis=1)
-        return mx.argmax(weights / exponentials, axis=-1).astype(mx.int32)
-
-    def _noise_after(self, ahead: int, size: int) -> mx.array:
-        """Return the noise ``(B, V)`` of the position after ``ahead`` tokens of the round."""
-        if ahead not in self._noise:
-            self._noise[ahead] = self.batch.noise(ahead, size)
-        return self._noise[ahead]
-
-    def end_round(self) -> None:
-        """End a round: the texts have grown by what was decided, and random numbers are new."""
-        if self.processors:
-            for slot in self.batch.slots:
-                slot.processors.end_round()
-        self._begin_round(self._round + 1)
-
-    def _begin_round(self, number: int) -> None:
-        self._round = number
-        self._numbers = None
-        self._noise: dict[int, mx.array] = {}
+        latest, windows = [], []
+        for i in self._penalized:
+            row = self.rows[i]
+            latest.append(row.text[-row.window :])
+            windows.append(row.window)
+        lengths = np.array([*map(len, latest)])[:, None]
+        width = lengths.max()
+        padded = np.zeros((len(latest), width), np.int32)
+        is_real = np.arange(width) >= width - lengths
+        padded[is_real] = np.concatenate(latest)
+        tokens = mx.array(padded)
+        n_unseen = 0 if unseen is None else unseen.shape[1]
+        if unseen is not None and n_unseen:
+            # An id beyond V is flagged elsewhere, but must not write beyond the array here.
+            drawn = mx.clip(unseen, 0, vocab_size - 1).astype(mx.int32)
+            tokens = mx.concatenate([tokens, drawn[mx.array(self._penalized)]], axis=1)
+            tokens = mx.repeat(tokens, n_rows, axis=0)
+            is_real = np.pad(is_real, ((0, 0), (0, n_unseen)), constant_values=True)
+            later = np.arange(n_rows)[::-1, None]  # how many tokens come after each position
+            ages = np.arange(width + n_unseen)[::-1] - later  # (R, W); 0 is the newest
+            is_seen = ages < np.array(windows, np.int64)[:, None, None]
+            is_real = is_real[:, None] & (ages >= 0) & is_seen
+            is_real = is_real.reshape(tokens.shape)
+        return tokens, None if is_real.all() else mx.array(is_real)
 
 
-def _before_each(logits: mx.array, drafts: mx.array | None) -> range:
-    """Return how many of the drafts ``(B, A)`` come before each of R positions ``(B, R, V)``."""
-    n = count_unseen(drafts)
-    return range(n + 1 - logits.shape[1], n + 1)
+def _rows_of(texts: list[int], n_rows: int) -> list[int]:
+    """Return the rows of texts, of ``n_rows`` each."""
+    return [i * n_rows + row for i in texts for row in range(n_rows)]
+
+
+# --- groups ---
+
+
+def _of_groups(plan: Plan, function: Any, *columns: mx.array) -> mx.array:
+    """Call ``function`` for each group with its rows of the columns."""
+    parts = []
+    for group in plan.groups:
+        own = [mx.take(column, group.rows, axis=0) for column in columns]
+        parts.append(function(group, *own))
+    return mx.take(mx.concatenate(parts), plan.back, axis=0)
+
+
+def _draw(group: Group, scores: mx.array, peak: mx.array, u: mx.array) -> mx.array:
+    """Draw a token from each row: ``(n, 1)`` int32."""
+    if not len(scores):  # a ``Sampler`` may be asked for nothing
+        return mx.zeros((0, 1), mx.int32)
+    is_narrow = group.width < scores.shape[-1] and not definitions.by_definition_blocks
+    ids = _candidates(group, scores) if is_narrow else None
+    among = scores if ids is None else transforms.gather(scores, ids)
+    left = transforms.cut(among, group.parameters, peak)
+    index = transforms.draw(transforms.exp(left), u)
+    return index if ids is None else transforms.gather(ids, index)
+
+
+def _cut(group: Group, scores: mx.array, peak: mx.array) -> mx.array:
+    """Cut each row: ``(n, V)``, relative to the best."""
+    ids = _candidates(group, scores)
+    if ids is None:
+        return transforms.cut(scores, group.parameters, peak)
+    left = transforms.cut(transforms.gather(scores, ids), group.parameters, peak)
+    return transforms.keep(scores, left, ids)
+
+
+def _candidates(group: Group, scores: mx.array) -> mx.array | None:
+    """Return the ids ``(n, K)`` of the tokens that top-k can leave, in order; None: all tokens.
+
+    A fast path: the transforms, and the draw, give the same among these as among all tokens. It is
+    closed where a transform is replaced or moved, and where the group uses one that was added.
+    """
+    if group.width == scores.shape[-1] or not _CANDIDATES.is_open():
+        return None
+    used = {*transforms.BUILT_IN, *group.parameters}
+    names = [name for name in transforms.ORDER if name in used]
+    if names != [*transforms.BUILT_IN]:
+        return None
+    return transforms.best_by_id(scores, group.width)
 
 
 def _drawn(scores: mx.array, u: mx.array) -> tuple[mx.array, mx.array]:

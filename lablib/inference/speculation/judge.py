@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 from lablib.definitions import FastPath
 from lablib.inference.decoding.rows import Verdict
 from lablib.inference.sampling import transforms
-from lablib.inference.sampling.text_sampler import ACCEPT, Drawn, TextSampler, check_finite
+from lablib.inference.sampling.noise import ACCEPT
+from lablib.inference.sampling.text_sampler import Drawn, TextSampler, check_finite
 from lablib.inference.speculation import rules
 from lablib.inference.speculation.proposal import Proposal, check_proposal
 from lablib.machine.arrays import listed
@@ -86,7 +87,6 @@ class Judge:
         sampler, drafts = self.sampler, proposal.tokens
         raw = logits.astype(mx.float32)
         scores = sampler.process(raw, drafts)
-        finite: mx.array | None
         plays_out = self.plays_out
         kept = seen = None
         if self.trace or not plays_out:

@@ -156,7 +156,7 @@ def speculative_decoder(
 ) -> Decoder:
     """Return a decoder whose rounds begin with drafts."""
     coupled = rule == "coupled"
-    sampler = TextSampler(request.num_ctx, request.processors, coupled)
+    sampler = TextSampler(request.processors, coupled)
     kind = TreeJudge if drafter.trees else Judge
     judge = kind(sampler, rule, vocab_size_of(target), request.stops, trace)
     return Decoder(sampler, judge, length, closable=closable, label=lambda row: "target")

@@ -5,7 +5,8 @@ from dataclasses import replace
 
 from lablib.inference.decoding.rows import Verdict
 from lablib.inference.sampling import transforms
-from lablib.inference.sampling.text_sampler import ACCEPT, FOLLOW, check_finite
+from lablib.inference.sampling.noise import ACCEPT, FOLLOW
+from lablib.inference.sampling.text_sampler import check_finite
 from lablib.inference.speculation import rules, tree_rules
 from lablib.inference.speculation.judge import Judge, Queued
 from lablib.inference.speculation.proposal import Proposal
@@ -86,8 +87,7 @@ class TreeJudge(Judge):
             end, before = texts.index(text), mx.array([text], mx.int32)
             scores = sampler.process(raw[:, end : end + 1], before)
             drawn, finite = sampler.draw(scores, before)
-            if finite is not None:
-                check_finite("target", listed(finite)[0])
+            check_finite("target", listed(finite)[0])
             token = int(drawn)
             text = [*text, token]
         return end, token

@@ -5,47 +5,25 @@ Steering decides which texts are written, weighed and kept; how each gets its ne
 
 import math
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 from lablib.inference import arguments
-from lablib.inference.sampling import random_numbers, transforms
-from lablib.inference.sampling.processors import LogitsProcessor, copies
+from lablib.inference.sampling import random_numbers
+from lablib.inference.sampling.options import SamplerOptions
+from lablib.inference.sampling.processors import LogitsProcessor, TextProcessors
+from lablib.inference.sampling.row import Row
+from lablib.inference.sampling.text_sampler import TextSampler
+from lablib.machine.arrays import listed
 from lablib.models.interface import vocab_size_of
-from lablib.validation import BadType, BadValue, integer, returned, sequence, shown, token_ids
+from lablib.validation import BadType, BadValue, integer, sequence, shown, token_ids
 
 import mlx.core as mx
 import numpy as np
 
+_AS_IT_IS = SamplerOptions()
 ASK = "batch_next_token_logprobs_sync"
-
-
-@dataclass
-class Text:
-    """A completion that grows.
-
-    Attributes:
-        prompt: token ids before it.
-        key: of its random numbers, one for each token.
-        processors: change what its next token is drawn from.
-        tokens: its ids so far.
-        logprobs: log p of each, the model's own.
-        log_q: the logarithm of the chance with which each was drawn.
-        ended: whether it grows no more.
-    """
-
-    prompt: list[int]
-    key: int
-    processors: Sequence[LogitsProcessor] = ()
-    tokens: list[int] = field(default_factory=list)
-    logprobs: list[float] = field(default_factory=list)
-    log_q: list[float] = field(default_factory=list)
-    ended: bool = False
-
-    def copy(self, key: int, n: int | None = None) -> "Text":
-        """Return its first ``n`` tokens, or all, to be gone on with by other random numbers."""
-        columns = self.tokens[:n], self.logprobs[:n], self.log_q[:n]
-        return Text(self.prompt, key, copies(self.processors), *columns, self.ended and n is None)
 
 
 @dataclass(frozen=True)
@@ -67,13 +45,19 @@ class Wish:
     stops: frozenset[int]
     seed: int
 
-    def begin(self, n: int, processors: Sequence[LogitsProcessor] = ()) -> list[list[Text]]:
+    def begin(self, n: int, processors: Sequence[LogitsProcessor] = ()) -> list[list[Row]]:
         """Return ``n`` empty completions of each prompt; they draw as the rows of ``sample_n``."""
         keys = (random_numbers.key(self.seed, stream) for stream in range(len(self.prompts) * n))
-        return [
-            [Text(prompt, next(keys), copies(processors)) for _ in range(n)]
-            for prompt in self.prompts
-        ]
+        rows = [[self.row(prompt, next(keys)) for _ in range(n)] for prompt in self.prompts]
+        if processors:
+            for row in chain(*rows):
+                row.processors = TextProcessors(processors, row.text)
+        return rows
+
+    def row(self, prompt: list[int], key: int, tokens: Sequence[int] = ()) -> Row:
+        """Return a completion that has these tokens."""
+        left = self.max_tokens - len(tokens)
+        return Row(prompt, _AS_IT_IS, key, left, self.stops, tokens=[*tokens])
 
     def logprobs(self, texts: Sequence[Sequence[int]]) -> np.ndarray:
         """Return the log-probabilities after each text: float64 ``(N, V)``."""
@@ -83,68 +67,65 @@ class Wish:
         """Return whether a completion has ended."""
         return len(tokens) >= self.max_tokens or not self.stops.isdisjoint(tokens[-1:])
 
-    def extend(self, texts: Sequence[Text], power: float = 1.0) -> None:
+    def extend(self, rows: Sequence[Row], power: float = 1.0) -> None:
         """Append a token to each text, drawn from its own p^power, as the processors change it.
 
         Where they leave no token, the text ends as it is.
         """
-        rows = self.logprobs([text.prompt + text.tokens for text in texts])
-        log_q = proposals(texts, rows, power)
-        keys = np.array([text.key for text in texts], np.uint64)
-        u = random_numbers.uniforms(keys, np.array([len(text.tokens) for text in texts]))
-        weights = mx.array(np.exp(log_q).astype(np.float32))
-        drawn: Any = transforms.draw(weights, mx.array(u)[:, None])[:, 0].tolist()
-        for text, token, row, q in zip(texts, drawn, rows, log_q, strict=True):
+        logprobs = self.logprobs([row.text for row in rows])
+        log_q = proposals(rows, logprobs, power)
+        sampler = TextSampler()
+        sampler.use(rows)
+        drawn, _ = sampler.draw(mx.array(log_q.astype(np.float32)))
+        for row, token, p, q in zip(rows, listed(drawn), logprobs, log_q, strict=True):
             if q[token] == -np.inf:
-                text.ended = True
+                row.left = 0
                 continue
-            text.tokens.append(token)
-            text.logprobs.append(float(row[token]))
-            text.log_q.append(float(q[token]))
-            text.ended = self.ends(text.tokens)
+            row.append([token], [float(p[token])])
+            row.log_q.append(float(q[token]))
+            if row.processors is not None:
+                row.processors.end_round()
 
-    def finish(self, texts: Sequence[Text], power: float = 1.0) -> None:
+    def finish(self, rows: Sequence[Row], power: float = 1.0) -> None:
         """Let texts grow till all have ended."""
-        growing = list(texts)
+        growing = list(rows)
         while growing:
             self.extend(growing, power)
-            growing = [text for text in growing if not text.ended]
-
-    def columns(self, texts: Sequence[Text]) -> tuple[list[Any], list[Any], list[bool]]:
-        """Return the tokens, their log-probabilities, and whether a stop token ended each text."""
-        return (
-            [text.tokens for text in texts],
-            [text.logprobs for text in texts],
-            [not self.stops.isdisjoint(text.tokens[-1:]) for text in texts],
-        )
+            growing = [row for row in growing if row.left]
 
 
-def proposals(texts: Sequence[Text], rows: np.ndarray, power: float) -> np.ndarray:
+def columns(rows: Sequence[Row]) -> tuple[list[Any], list[Any], list[bool]]:
+    """Return the tokens, their log-probabilities, and whether a stop token ended each text."""
+    return (
+        [row.tokens for row in rows],
+        [row.logprobs for row in rows],
+        [row.stopped for row in rows],
+    )
+
+
+def proposals(rows: Sequence[Row], logprobs: np.ndarray, power: float) -> np.ndarray:
     """Return the log-probabilities ``(N, V)`` that the next tokens are drawn from.
 
-    ``rows`` are the model's. A row of nothing but -inf stays one.
+    ``logprobs`` are the model's. A row of nothing but -inf stays one.
     """
-    if power == 1 and not texts[0].processors:
-        return rows
-    scores = np.stack([_processed(*pair) for pair in zip(texts, power * rows, strict=True)])
+    if power == 1 and rows[0].processors is None:
+        return logprobs
+    scores = np.stack([processed(*pair) for pair in zip(rows, power * logprobs, strict=True)])
     peak = np.maximum(scores.max(axis=-1, keepdims=True), -1e300)
     gaps = scores - peak
     mass = np.exp(gaps).sum(axis=-1, keepdims=True)
     return gaps - np.log(np.maximum(mass, 1e-300))
 
 
-def _processed(text: Text, row: np.ndarray) -> np.ndarray:
+def processed(row: Row, scores: np.ndarray) -> np.ndarray:
     """Return what a text's processors make of scores ``(V,)``."""
-    if not text.processors:
-        return row
-    tokens = mx.array(text.prompt + text.tokens, mx.int32)
-    logits = mx.array(row[None].astype(np.float32))
-    for processor in text.processors:
-        logits = returned("a logits processor", processor(tokens, logits), logits)
-    scores = np.array(logits[0].astype(mx.float32), dtype=np.float64)
-    if not scores.max() < np.inf:
+    if row.processors is None:
+        return scores
+    logits = row.processors.apply(mx.array(scores[None].astype(np.float32)))
+    changed = np.array(logits[0].astype(mx.float32), dtype=np.float64)
+    if not changed.max() < np.inf:
         raise BadValue("a logits processor must return no NaN and no +inf")
-    return scores
+    return changed
 
 
 def read_wish(

@@ -25,6 +25,7 @@ from lablib.inference import arguments
 from lablib.inference.decoding.rows import Samples
 from lablib.inference.sampling import random_numbers
 from lablib.inference.sampling.processors import LogitsProcessor
+from lablib.inference.sampling.row import Row
 from lablib.inference.steering import asking
 from lablib.inference.steering.resampling import (
     RESAMPLE,
@@ -171,7 +172,7 @@ def smc(
         wish.extend(texts, power)
         for cloud, own in zip(clouds, growing, strict=True):
             cloud.weigh(own, step, power, potential)
-    return [cloud.result(wish) for cloud in clouds]
+    return [cloud.result() for cloud in clouds]
 
 
 def importance_sample(
@@ -254,7 +255,7 @@ def rejection_sample(
 class Cloud:
     """The particles of one prompt, while they grow."""
 
-    def __init__(self, texts: list[asking.Text]) -> None:
+    def __init__(self, texts: list[Row]) -> None:
         self.texts = texts
         self.log_weights = np.zeros(len(texts))
         self._potentials = [0.0] * len(texts)
@@ -265,7 +266,7 @@ class Cloud:
     def growing(self) -> list[int]:
         """Return which particles grow: those that count, and have not ended."""
         pairs = enumerate(zip(self.texts, self.log_weights, strict=True))
-        return [i for i, (text, weight) in pairs if weight > -np.inf and not text.ended]
+        return [i for i, (text, weight) in pairs if weight > -np.inf and text.left]
 
     def resample(self, points: np.ndarray) -> None:
         """Let particles die and multiply; their mean weight goes into the evidence."""
@@ -293,17 +294,17 @@ class Cloud:
             tokens[i] = text.tokens[-1]
             self.log_weights[i] += power * text.logprobs[-1] - text.log_q[-1]
             if potential is not None:
-                hoped = potential([*text.tokens], text.ended)
+                hoped = potential([*text.tokens], not text.left)
                 hoped = asking.returned_number("potential", hoped)
                 self.log_weights[i] += hoped - self._potentials[i]
                 self._potentials[i] = hoped
         self._history.append(Generation(self._parents, tokens, self.log_weights.tolist()))
         self._parents = list(range(len(self.texts)))
 
-    def result(self, wish: asking.Wish) -> Particles:
+    def result(self) -> Particles:
         """Return the particles as samples."""
         return Particles(
-            *wish.columns(self.texts),
+            *asking.columns(self.texts),
             log_weights=self.log_weights,
             log_evidence=self._log_evidence + log_mean(self.log_weights),
             history=self._history,

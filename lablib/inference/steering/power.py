@@ -15,8 +15,8 @@ from typing import Any
 from lablib.inference import arguments
 from lablib.inference.decoding.rows import Samples
 from lablib.inference.sampling import random_numbers
+from lablib.inference.sampling.row import Row
 from lablib.inference.steering import asking
-from lablib.inference.steering.asking import Text
 from lablib.unknown_options import told
 from lablib.validation import integer, number
 
@@ -89,7 +89,7 @@ def power_sample(
         trace.append([sum(text.logprobs) for text in texts])
     return [
         Samples(
-            *wish.columns(texts[own]),
+            *asking.columns(texts[own]),
             {
                 "acceptance_rate": float(accepted[own].mean() / max(1, steps)),
                 "trace": [row[own] for row in trace],
@@ -99,7 +99,7 @@ def power_sample(
     ]
 
 
-def log_accept(old: Text, new: Text, place: int, alpha: float) -> float:
+def log_accept(old: Row, new: Row, place: int, alpha: float) -> float:
     """Return the logarithm of the ratio that decides: accept with the chance min(1, ratio).
 
     It is p(new)^α · q(old | new) over p(old)^α · q(new | old). Both texts have the same ``place``

@@ -146,14 +146,14 @@ def best_first(
             break
         texts.remove(best)
         drawn = [
-            asking.Text(wish.prompts[0], random_numbers.key(wish.seed, step, i), (), [*best.tokens])
+            wish.row(wish.prompts[0], random_numbers.key(wish.seed, step, i), best.tokens)
             for i in range(branch)
         ]
         growing = drawn
         while growing:
             wish.extend(growing)
             inside = [text for text in growing if ends and text.tokens[-1] not in ends]
-            growing = [text for text in inside if not text.ended]
+            growing = [text for text in inside if text.left]
         for tokens in dict.fromkeys(tuple(text.tokens) for text in drawn):
             hope = asking.returned_number("verifier", verifier([*tokens]))
             texts.append(Found([*tokens], hope))

@@ -21,7 +21,7 @@ from lablib.inference import (
     Tree,
     sample_many,
 )
-from lablib.inference.decoding.rows import Row
+from lablib.inference.sampling.row import Row, key_of
 from lablib.inference.sampling.text_sampler import TextSampler
 from lablib.inference.speculation import tree_rules
 from lablib.inference.speculation.costs import Costs
@@ -222,8 +222,8 @@ def engine_round(
 
 def sampler_for(text: list[int], nodes: int, *options: SamplerOptions) -> TextSampler:
     """Return what draws ``nodes`` drafts after a text, in its first round, with each options."""
-    sampler = TextSampler(len(text) + nodes + 1)
-    sampler.add([Row(0, text, each, 0, nodes + 1, frozenset()) for each in options])
+    sampler = TextSampler()
+    sampler.add([Row(text, each, key_of(each, 0), nodes + 1) for each in options])
     return sampler
 
 
