@@ -35,7 +35,7 @@ __getattr__, __dir__, __all__ = exports(
         "lablib.inference": (
             "AdaptiveLength AsyncMlxLM Drafter EarlyExit Head NGram Proposal Sampler "
             "SamplerOptions SpeculativeTokenIterator TokenIterator Tree best_of_n "
-            "majority_vote pass_at_k sample_many sample_n sampled_by speculative_batch "
+            "majority_vote pass_at_k sample_many sample_n sampled_by samples speculative_batch "
             "speculative_decode speculative_sample_n vote_until"
         ),
         "lablib.machine.doctor": "doctor",

@@ -30,6 +30,7 @@ from lablib.inference import pass_at_k as pass_at_k
 from lablib.inference import sample_many as sample_many
 from lablib.inference import sample_n as sample_n
 from lablib.inference import sampled_by as sampled_by
+from lablib.inference import samples as samples
 from lablib.inference import speculative_batch as speculative_batch
 from lablib.inference import speculative_decode as speculative_decode
 from lablib.inference import speculative_sample_n as speculative_sample_n

@@ -16,12 +16,12 @@ from collections.abc import (
 from contextlib import AbstractContextManager
 from typing import Any, Self, Unpack, overload
 
-from lablib.inference.decoding import batches
+from lablib.inference.arguments import refuse_draft_options
+from lablib.inference.completions import complete
 from lablib.inference.decoding.parties import SampleParts
 from lablib.inference.decoding.rows import Best, Samples
 from lablib.inference.decoding.token_iterator import TokenIterator
 from lablib.inference.keywords import SeveralKeywords, StreamKeywords, TextKeywords
-from lablib.inference.speculation import batched
 from lablib.inference.speculation.speculative_iterator import SpeculativeTokenIterator
 from lablib.inference.stop_strings import TextReader, check_stop, wrapped
 from lablib.unknown_options import told
@@ -205,7 +205,7 @@ def stream(
         stop_tokens = tokenizer.eos_token_ids
     settings: dict[str, Any] = {**options, "max_tokens": max_tokens, "stop_tokens": stop_tokens}
     if draft_model is None:
-        _check_plain(settings)
+        refuse_draft_options(settings)
         return TextStream(TokenIterator(model, ids, **settings), tokenizer, stop)
     iterator = SpeculativeTokenIterator(model, draft_model, ids, **settings)
     return TextStream(iterator, tokenizer, stop)
@@ -357,13 +357,6 @@ def generate(
     return pieces.completion()
 
 
-def _check_plain(options: dict[str, Any]) -> None:
-    """Refuse what is about drafts, as there is no draft model."""
-    for name in ("rule", "draft_tokens"):
-        if name in options:
-            raise BadType(f"{name} is about drafts: give draft_model=, a model or a drafter, too")
-
-
 def _is_several(given: Any) -> bool:
     kinds = str, list, tuple, mx.array, np.ndarray
     return isinstance(given, list | tuple) and any(isinstance(each, kinds) for each in given)
@@ -388,11 +381,7 @@ def _generate_several(
         ids = [_encode(tokenizer, prompt) for prompt in prompts]
     else:
         ids = [_encode(tokenizer, prompts, messages) for messages in conversations]
-    if draft_model is None:
-        _check_plain(options)
-        parts = batches.sample_prompts(model, ids, **options)
-    else:
-        parts = batched.speculative_batches(model, draft_model, ids, **options)
+    parts = complete(generate, model, ids, draft_model, options)
     samples = parts.join()
     return [_completion(tokenizer, parts, samples, row) for row in range(len(samples))]
 

@@ -15,13 +15,13 @@ you replace runs in its place at once.
         models/kernels.py             shared_attention
     05  voting/vote.py                best_of_n
         voting/scoring.py             score
-        decoding/batches.py           sample_batches
+        completions.py                samples
     06  voting/votes.py               tally
         voting/vote.py                majority_vote
         voting/stopping.py            StopRule.reason
         voting/leads.py               cannot_lose
     07  decoding/decoder.py           Decoder.speculative_round
-        speculation/batched.py        speculative_batches
+        completions.py                speculative_batches
     08  speculation/rules.py          match, coupled, rejection, block
         speculation/judge.py          draw_outcome
     09  speculation/ngram.py          NGram.lookup
@@ -51,14 +51,15 @@ __getattr__, __dir__, __all__ = exports(
     __name__,
     {
         "lablib.inference.async_lm": "AsyncMlxLM Query",
-        "lablib.inference.decoding": (
-            "Samples Token TokenIterator sample_batches sample_many sample_n"
+        "lablib.inference.decoding": ("Samples Token TokenIterator sample_many"),
+        "lablib.inference.completions": (
+            "sample_batches sample_n samples speculative_batch speculative_batches "
+            "speculative_sample_n"
         ),
         "lablib.inference.sampling": "SampleResult Sampler SamplerOptions sampled_by",
         "lablib.inference.speculation": (
             "AdaptiveLength Costs DraftModel Drafter EarlyExit FixedLength Head NGram Proposal "
-            "SpeculativeTokenIterator Tree speculative_batch speculative_batches "
-            "speculative_decode speculative_sample_n"
+            "SpeculativeTokenIterator Tree speculative_decode"
         ),
         "lablib.inference.steering": (
             "Budget GiveUp Grammar GrammarDrafter Particles Vocabulary beam_search best_first "

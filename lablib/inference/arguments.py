@@ -1,7 +1,7 @@
 """Every check of an argument that several entry points share: each is written once, here."""
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import add
 from typing import Any
@@ -117,20 +117,32 @@ def _options_of_each(given: Mapping[str, Any], count: int) -> list[SamplerOption
     return [SamplerOptions(**dict(zip(given, own, strict=True))) for own in values]
 
 
-def check_names(entry: Callable[..., Any], given: Mapping[str, Any], samples: bool = True) -> None:
+def check_names(
+    entry: Callable[..., Any],
+    given: Mapping[str, Any],
+    passed_on: Collection[str] = (),
+    samples: bool = True,
+) -> None:
     """Refuse a keyword that ``entry`` doesn't know, and name those that it does.
 
-    ``given`` are the keywords that it does not name itself; if it ``samples`` by them they may be
-    options of the sampler.
+    ``given`` are the keywords that it does not name itself. It knows those that are ``passed_on``;
+    if it ``samples`` by them they may be options of the sampler.
     """
     fields = SamplerOptions.names()
     for key in given:
-        if not (samples and key in fields):
+        if key not in passed_on and not (samples and key in fields):
             parameters = inspect.signature(entry).parameters.values()
             own = [each.name for each in parameters if each.kind is each.KEYWORD_ONLY]
-            known = [*dict.fromkeys([*own, *(fields if samples else ())])]
+            known = [*dict.fromkeys([*own, *passed_on, *(fields if samples else ())])]
             own_place = f" (here it is options=, a SamplerOptions({key}=...) for each prompt)"
             refuse(entry.__name__, key, known, own_place if key in fields else "")
+
+
+def refuse_draft_options(options: Iterable[str]) -> None:
+    """Refuse what is about drafts, as there is no draft model."""
+    for name in ("rule", "draft_tokens"):
+        if name in options:
+            raise BadType(f"{name} is about drafts: give draft_model=, a model or a drafter, too")
 
 
 def refuse_top_logprobs(options: Mapping[str, Any], cure: str) -> None:

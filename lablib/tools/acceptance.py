@@ -26,10 +26,10 @@ from lablib.course.replay.recording import (
 from lablib.course.replay.rounds import LONGEST
 from lablib.course.replay.sampled import RULES
 from lablib.course.tasks import TASKS
+from lablib.inference.completions import speculative_batch
 from lablib.inference.decoding.batches import sample_many
 from lablib.inference.sampling.options import SamplerOptions
 from lablib.inference.speculation import Head, NGram
-from lablib.inference.speculation.batched import speculative_batch
 from lablib.inference.voting.scoring import pad
 from lablib.models import zoo
 from lablib.models.head import DraftHead, load_head

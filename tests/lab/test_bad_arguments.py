@@ -27,8 +27,8 @@ from lablib.inference import (
     speculative_sample_n,
     vote_until,
 )
+from lablib.inference.completions import speculative_batch
 from lablib.inference.decoding.batches import sample_many
-from lablib.inference.speculation.batched import speculative_batch
 from lablib.inference.speculation.costs import best_draft_tokens, expected_tokens, speedup
 from lablib.inference.speculation.draft_length import FixedLength
 from lablib.models import LanguageModel, llama_config, load

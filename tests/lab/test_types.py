@@ -9,10 +9,9 @@ from typing import get_args, get_type_hints
 
 import lablib
 from lablib.inference import keywords
-from lablib.inference.decoding import batches
+from lablib.inference.completions import samples
 from lablib.inference.decoding.token_iterator import TokenIterator
 from lablib.inference.sampling.options import SamplerOptions
-from lablib.inference.speculation.batched import speculative_batches
 from lablib.inference.speculation.speculative_iterator import SpeculativeTokenIterator
 
 import pytest
@@ -87,10 +86,10 @@ def test_the_public_names_are_listed_and_no_others() -> None:
 
 GIVEN = {"max_tokens", "draft_tokens", "temperature"}  # names of their own, in some doors
 DOORS = {
-    keywords.SampleKeywords: (batches.sample_batches, set()),
-    keywords.SpeculativeKeywords: (speculative_batches, set()),
-    keywords.VoteKeywords: (speculative_batches, {"max_tokens", "temperature"}),
-    keywords.RoundsKeywords: (speculative_batches, {"max_tokens", "temperature", "max_batch"}),
+    keywords.SampleKeywords: (samples, {"draft_model", *keywords.DraftKeywords.__annotations__}),
+    keywords.SpeculativeKeywords: (samples, set()),
+    keywords.VoteKeywords: (samples, {"max_tokens", "temperature"}),
+    keywords.RoundsKeywords: (samples, {"max_tokens", "temperature", "max_batch"}),
     keywords.DecodeKeywords: (SpeculativeTokenIterator.__init__, GIVEN),
     keywords.StreamKeywords: (SpeculativeTokenIterator.__init__, {"max_tokens", "stop_tokens"}),
 }

@@ -12,7 +12,7 @@ from lablib.inference import (
     sample_n,
     speculative_sample_n,
 )
-from lablib.inference.decoding.batches import sample_prompts
+from lablib.inference.completions import samples
 from lablib.inference.sampling import menu
 from lablib.inference.speculation import NGram, Tree
 
@@ -216,7 +216,7 @@ def test_in_every_door_the_texts_are_the_same(model, draft, name):
     assert wanted != sample_n(model, PROMPT, 10, **HOW).tokens
     assert sample_n(model, PROMPT, 10, **how).tokens == wanted
     assert sample_n(model, PROMPT, 10, max_batch=3, **how).tokens == wanted
-    assert sample_prompts(model, [PROMPT, PROMPT], **how).join().tokens == wanted[:2]
+    assert samples(model, [PROMPT, PROMPT], **how).join().tokens == wanted[:2]
     votes = majority_vote(model, PROMPT, 10, extract=tuple, **how)
     assert {*votes.answers} == {*map(tuple, wanted)}
     for drafter in (draft, NGram()):

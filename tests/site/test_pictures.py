@@ -25,8 +25,8 @@ from lablib.course.replay.curves import Sampled
 from lablib.course.replay.recording import DRAFT, GAMMA, Recording
 from lablib.course.replay.sampled import RULES
 from lablib.course.tasks import TASKS, edits, stories, sums
+from lablib.inference.completions import speculative_sample_n
 from lablib.inference.sampling import random_numbers
-from lablib.inference.speculation import speculative_sample_n
 from lablib.inference.speculation.costs import Costs
 from lablib.tools.acceptance import read
 

@@ -2,8 +2,8 @@
 
 from lablib.cache.rewind_batch import can_batch
 from lablib.course.tasks import TASKS
+from lablib.inference.completions import speculative_batches, speculative_sample_n
 from lablib.inference.speculation import EarlyExit, NGram
-from lablib.inference.speculation.batched import speculative_batches, speculative_sample_n
 from lablib.inference.voting.vote import best_of_n, majority_vote, vote_until
 from lablib.models import zoo
 from lablib.text import generate, stream

@@ -2,9 +2,9 @@
 
 from lablib.cache import kv
 from lablib.course.replay.measure import measure_costs
+from lablib.inference.completions import speculative_sample_n
 from lablib.inference.decoding.token_iterator import TokenIterator
 from lablib.inference.speculation import Head
-from lablib.inference.speculation.batched import speculative_sample_n
 from lablib.inference.speculation.draft_length import AdaptiveLength
 from lablib.inference.speculation.speculative_iterator import (
     SpeculativeTokenIterator,

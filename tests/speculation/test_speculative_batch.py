@@ -5,10 +5,9 @@ from types import SimpleNamespace
 
 from lablib.cache import kv
 from lablib.cache.rewind_batch import can_batch
-from lablib.inference.decoding.batches import sample_n
+from lablib.inference.completions import sample_n, speculative_batch, speculative_sample_n
 from lablib.inference.decoding.rows import Samples
 from lablib.inference.speculation import EarlyExit, NGram
-from lablib.inference.speculation.batched import speculative_batch, speculative_sample_n
 from lablib.inference.speculation.draft_model import DraftModel
 from lablib.inference.speculation.drafter import Drafter
 from lablib.inference.speculation.proposal import Proposal

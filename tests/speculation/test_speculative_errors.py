@@ -5,9 +5,9 @@ import itertools
 import math
 
 from lablib.cache import kv
+from lablib.inference.completions import speculative_batch
 from lablib.inference.decoding.token_iterator import TokenIterator
 from lablib.inference.speculation import EarlyExit, NGram, first_layers, rules
-from lablib.inference.speculation.batched import speculative_batch
 from lablib.inference.speculation.costs import Costs
 from lablib.inference.speculation.draft_length import AdaptiveLength
 from lablib.inference.speculation.drafter import Drafter, Proposal

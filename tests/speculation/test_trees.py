@@ -2,9 +2,9 @@
 
 from lablib.cache import kv, tree
 from lablib.cache.rewind import Rewinder
+from lablib.inference.completions import speculative_sample_n
 from lablib.inference.decoding.token_iterator import TokenIterator
 from lablib.inference.speculation import EarlyExit, Head, NGram, Tree
-from lablib.inference.speculation.batched import speculative_sample_n
 from lablib.inference.speculation.costs import Costs
 from lablib.inference.speculation.draft_length import AdaptiveLength
 from lablib.inference.speculation.drafter import Drafter

@@ -11,7 +11,7 @@ from itertools import count, zip_longest
 
 from lablib.cache.rewind import Rewinder
 from lablib.cache.rewind_batch import can_batch
-from lablib.inference.speculation.batched import speculative_batch
+from lablib.inference.completions import speculative_batch
 from lablib.inference.speculation.speculative_iterator import SpeculativeTokenIterator
 
 import mlx.core as mx

@@ -7,9 +7,9 @@ from importlib import import_module
 
 from lablib.cache import kv
 from lablib.cache.rewind_batch import can_batch
+from lablib.inference.completions import speculative_batch
 from lablib.inference.decoding.token_iterator import TokenIterator
 from lablib.inference.speculation import NGram
-from lablib.inference.speculation.batched import speculative_batch
 from lablib.inference.speculation.speculative_iterator import SpeculativeTokenIterator
 
 import mlx.core as mx

@@ -2,13 +2,13 @@
 
 from lablib.course.lessons.lesson_08.enumeration import exactly
 from lablib.course.theory import closed_forms as theory
+from lablib.inference.completions import speculative_sample_n
 from lablib.inference.decoding.token_iterator import TokenIterator
 from lablib.inference.sampling.options import SamplerOptions
 from lablib.inference.sampling.row import Row, key_of
 from lablib.inference.sampling.sampler import Sampler
 from lablib.inference.sampling.text_sampler import TextSampler
 from lablib.inference.speculation import EarlyExit, Head, NGram, rules
-from lablib.inference.speculation.batched import speculative_sample_n
 from lablib.inference.speculation.draft_length import AdaptiveLength, Costs
 from lablib.inference.speculation.drafter import Drafter
 from lablib.inference.speculation.speculative_iterator import (

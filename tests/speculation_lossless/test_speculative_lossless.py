@@ -8,11 +8,11 @@ import itertools
 
 from lablib.cache.rewind_batch import can_batch
 from lablib.course.lessons.lesson_08.enumeration import exactly
+from lablib.inference.completions import speculative_batch
 from lablib.inference.sampling import transforms
 from lablib.inference.sampling.options import SamplerOptions
 from lablib.inference.sampling.text_sampler import TextSampler
 from lablib.inference.speculation import EarlyExit, Head, NGram, rules
-from lablib.inference.speculation.batched import speculative_batch
 from lablib.inference.speculation.speculative_iterator import SpeculativeTokenIterator
 from lablib.models import DraftHead, LanguageModel, llama_config
 

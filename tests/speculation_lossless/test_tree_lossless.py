@@ -3,12 +3,12 @@
 import itertools
 
 from lablib.cache import tree as cache_tree
+from lablib.inference.completions import speculative_batch
 from lablib.inference.sampling import transforms
 from lablib.inference.sampling.options import SamplerOptions
 from lablib.inference.sampling.text_sampler import TextSampler
 from lablib.inference.speculation import EarlyExit, Head, NGram, Tree, rules, tree_rules
 from lablib.inference.speculation import draft_tree as growth
-from lablib.inference.speculation.batched import speculative_batch
 from lablib.inference.speculation.speculative_iterator import SpeculativeTokenIterator
 from lablib.models import DraftHead, LanguageModel, gpt_config, llama_config
 

@@ -22,7 +22,7 @@ from lablib.inference import (
     speculative_sample_n,
     vote_until,
 )
-from lablib.inference.decoding.batches import sample_prompts
+from lablib.inference.completions import samples
 from lablib.inference.speculation import NGram, Tree, rules
 from lablib.inference.steering import Grammar, GrammarDrafter, Vocabulary, smc
 from lablib.models import zoo
@@ -248,7 +248,7 @@ def test_one_text_samples_queues_and_votes_obey(model, grammar):
     assert sample_n(model, PROMPT, 8, max_batch=3, **how).tokens == wanted
     prompts = [PROMPT, [2], [1, 1, 1, 1]]
     mixed = [alone(model, prompt, i, grammar) for i, prompt in enumerate(prompts)]
-    assert sample_prompts(model, prompts, **how).join().tokens == mixed
+    assert samples(model, prompts, **how).join().tokens == mixed
     queue = {"max_tokens": 6, "stop_tokens": [0], "max_batch": 2, "logits_processors": [grammar]}
     for prompt, found in zip(
         prompts, sample_many(model, prompts, [SamplerOptions(seed=5)] * 3, 2, **queue), strict=True

@@ -4,7 +4,8 @@ from itertools import pairwise
 
 from lablib import text
 from lablib.inference import speculative_batch, speculative_sample_n
-from lablib.inference.decoding.batches import sample_many, sample_n, sample_prompts
+from lablib.inference.completions import sample_n, samples
+from lablib.inference.decoding.batches import sample_many
 from lablib.inference.decoding.token_iterator import TokenIterator
 from lablib.inference.sampling.options import SamplerOptions
 from lablib.inference.speculation import EarlyExit, NGram, Tree
@@ -95,7 +96,7 @@ def test_rows_are_those_of_the_text_alone(model, processor, holds):
     assert sample_n(model, PROMPT, 4, **how).tokens == wanted
     assert sample_n(model, PROMPT, 4, max_batch=3, **how).tokens == wanted
     mixed = [alone(model, prompt, i, processor, **OPTIONS) for i, prompt in enumerate(PROMPTS)]
-    assert sample_prompts(model, PROMPTS, **how).join().tokens == mixed
+    assert samples(model, PROMPTS, **how).join().tokens == mixed
 
     options = [SamplerOptions(seed=3), SamplerOptions(seed=5), SamplerOptions(temperature=0.0)]
     queue = {"max_tokens": 12, "logits_processors": [processor], "max_batch": 2}

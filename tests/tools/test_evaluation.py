@@ -8,7 +8,8 @@ from lablib import __main__
 from lablib import tools as workshop
 from lablib.course import tasks
 from lablib.course.verifiers import Verifier, load_verifier
-from lablib.inference.decoding.batches import sample_many, sample_n
+from lablib.inference.completions import sample_n
+from lablib.inference.decoding.batches import sample_many
 from lablib.inference.decoding.rows import Samples
 from lablib.inference.sampling.options import SamplerOptions
 from lablib.inference.speculation import NGram

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from lablib.course import tasks
 from lablib.course.verifiers import Verifier, load_verifier, log_weight
-from lablib.inference.decoding.batches import sample_n
+from lablib.inference.completions import sample_n
 from lablib.inference.voting.scoring import score
 from lablib.inference.voting.vote import best_of_n
 from lablib.models import LanguageModel, hybrid_config, llama_config, zoo

@@ -7,7 +7,8 @@ from lablib.cache import kv
 from lablib.cache.rewind_batch import can_batch
 from lablib.course.tasks import stories
 from lablib.course.theory.slots import schedule
-from lablib.inference.decoding.batches import sample_many, sample_n
+from lablib.inference.completions import sample_n
+from lablib.inference.decoding.batches import sample_many
 from lablib.inference.decoding.token_iterator import TokenIterator
 from lablib.inference.sampling.options import SamplerOptions
 from lablib.models import LanguageModel, hybrid_config, llama_config, zoo

@@ -3,8 +3,8 @@
 import math
 
 from lablib.cache import kv
+from lablib.inference.completions import sample_batches, sample_n
 from lablib.inference.decoding import parties
-from lablib.inference.decoding.batches import sample_batches, sample_n
 from lablib.inference.decoding.token_iterator import TokenIterator
 from lablib.inference.sampling import text_sampler
 from lablib.inference.sampling.options import SamplerOptions

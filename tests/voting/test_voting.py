@@ -11,7 +11,7 @@ import warnings
 from lablib.course.replay.curves import Sampled
 from lablib.course.tasks import load_tokenizer, sums
 from lablib.course.theory.estimators import majority_accuracy
-from lablib.inference.decoding.batches import sample_n
+from lablib.inference.completions import sample_n
 from lablib.inference.voting.scoring import score
 from lablib.inference.voting.stopping import StopRule
 from lablib.inference.voting.vote import best_of_n, majority_vote, vote_until

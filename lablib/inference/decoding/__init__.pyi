@@ -1,8 +1,5 @@
 # Made from the table in __init__.py by tests/stubs.py.
-from lablib.inference.decoding.batches import sample_batches as sample_batches
 from lablib.inference.decoding.batches import sample_many as sample_many
-from lablib.inference.decoding.batches import sample_n as sample_n
-from lablib.inference.decoding.batches import sample_prompts as sample_prompts
 from lablib.inference.decoding.decoder import Decoder as Decoder
 from lablib.inference.decoding.rows import Samples as Samples
 from lablib.inference.decoding.rows import Verdict as Verdict

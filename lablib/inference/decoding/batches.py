@@ -1,9 +1,6 @@
-"""Many completions: samples of one prompt, completions of several, a queue of prompts.
+"""A queue of prompts: a place that falls free is given to the next one at once.
 
-Rows of one prompt share its reading: it is read once and its cache fanned out. Rows of several
-prompts differ in length; the batch caches of mlx-lm pad the shorter ones on the left, and attention
-skips the padding. A place that falls free is given to the next in the queue at once (continuous
-batching, Yu et al., OSDI 2022, "Orca"). No text depends on its neighbours.
+(Continuous batching, Yu et al., OSDI 2022, "Orca".) No text depends on its neighbours.
 """
 
 from collections import deque
@@ -18,161 +15,17 @@ from lablib.inference.decoding.decoder import Decoder
 from lablib.inference.decoding.parties import (
     ReadPrompts,
     ReadShared,
-    SampleParts,
-    can_share,
     make_row,
-    prompt_parts,
     run_parties,
 )
 from lablib.inference.decoding.rows import Samples
-from lablib.inference.keywords import NoKeywords, SampleKeywords, SamplersOfEach
+from lablib.inference.keywords import NoKeywords
 from lablib.inference.sampling.options import SamplerOptions
 from lablib.inference.sampling.processors import LogitsProcessor
 from lablib.inference.sampling.text_sampler import TextSampler
 from lablib.validation import BadType, BadValue, integer, sequence, shown
 
-import mlx.core as mx
-
 _STEP = 32  # tokens by which rows grow; more are copied in vain whenever a row leaves or joins
-
-
-def sample_n(
-    model: Any, prompt: Sequence[int] | mx.array, n: int, **options: Unpack[SampleKeywords]
-) -> Samples:
-    """Draw ``n`` independent completions of one prompt, which is read once.
-
-    Args:
-        model: any mlx-lm model or ``LanguageModel``.
-        prompt: token ids ``(T,)`` or ``(1, T)``, at least one.
-        n: how many completions.
-        **options: the keywords of :func:`sample_batches`: ``max_tokens=100``,
-            ``stop_tokens=None``, ``stop=()``, ``max_batch=None``, ``progress=False``, ..., and the
-            fields of :class:`SamplerOptions`; a list of values gives each row its own.
-
-    Returns:
-        The completions; a sequence of their tokens.
-
-    Raises:
-        ValueError, TypeError: an argument is out of range, before any work; or logits are NaN.
-
-    Example:
-        >>> samples = lablib.sample_n(model, prompt, 4, seed=0)
-        >>> samples.tokens[:2] == lablib.sample_n(model, prompt, 2, seed=0).tokens
-        True
-        >>> dot = lablib.sample_n(model, prompt, 4, stop=["."], tokenizer=tokenizer, max_tokens=9)
-        >>> any("." in text for text in dot.texts(tokenizer))
-        False
-    """
-    return sample_batches(model, prompt, n, **options).join()
-
-
-def sample_batches(
-    model: Any,
-    prompt: Sequence[int] | mx.array,
-    n: int,
-    *,
-    max_tokens: int | Sequence[int] = 100,
-    stop_tokens: Collection[int] | None = None,
-    stop: str | Sequence[str] = (),
-    tokenizer: Any = None,
-    max_batch: int | None = None,
-    prefill_step_size: int = 512,
-    logits_processors: Sequence[LogitsProcessor] = (),
-    progress: bool = False,
-    **sampler_options: Unpack[SamplersOfEach],
-) -> SampleParts:
-    """Yield the samples of :func:`sample_n` in parts of ``max_batch`` rows, as they are ready.
-
-    The cost of ``n`` samples is one prompt, and one batched forward for each further token of the
-    longest one, of the rows that are still alive.
-
-    Args:
-        model: ``model(tokens (B, T), cache=...) -> logits (B, T, V)``.
-        prompt: token ids, at least one.
-        n: how many completions.
-        max_tokens: the length of a completion at most.
-        stop_tokens: ids that end a row, which then leaves the batch; None means the model's own,
-            which ``lablib.load`` gives it.
-        stop: a string, or several: a row ends at the token that completes one.
-        tokenizer: reads the tokens, to find stop strings.
-        max_batch: at most so many rows at a time, to bound memory; None means all.
-        prefill_step_size: how many prompt tokens are read at once.
-        logits_processors: as in ``TokenIterator``; each row has copies of those with a state.
-        progress: show a progress bar.
-        **sampler_options: the fields of :class:`SamplerOptions`, such as ``temperature=0.8``. Row i
-            draws from the random numbers of (``seed``, i): it is the same for every ``n`` and
-            ``max_batch``, and the same as a sampler's slot added with ``stream=i``.
-
-    ``max_tokens`` and options of the sampler may be lists, with a value for each row. A row with a
-    seed of its own draws from stream 0 of it.
-
-    Raises:
-        ValueError, TypeError: an argument is out of range, at the call and not at the first
-            ``next``; or, later, the model's logits are not finite.
-
-    Returns:
-        An iterator of :class:`Samples`; ``join()`` makes one of all, ``close()`` stops.
-
-    Example:
-        >>> parts = lablib.inference.sample_batches(model, prompt, 5, max_batch=2, max_tokens=3)
-        >>> [len(part) for part in parts]
-        [2, 2, 1]
-    """
-    n = arguments.check_n(n)
-    request = arguments.read_request(
-        sample_batches,
-        model,
-        prompt,
-        max_tokens=max_tokens,
-        stop_tokens=stop_tokens,
-        stop=stop,
-        tokenizer=tokenizer,
-        prefill_step_size=prefill_step_size,
-        sampler_options=sampler_options,
-        logits_processors=logits_processors,
-        n=n,
-    )
-    decoder = Decoder(TextSampler(request.processors))
-    read = ReadShared(model, request.step_size)
-    return prompt_parts(decoder, read, request, max_batch, progress)
-
-
-def sample_prompts(
-    model: Any,
-    prompts: Sequence[Sequence[int] | mx.array],
-    *,
-    max_tokens: int | Sequence[int] = 100,
-    stop_tokens: Collection[int] | None = None,
-    stop: str | Sequence[str] = (),
-    tokenizer: Any = None,
-    max_batch: int | None = None,
-    prefill_step_size: int = 512,
-    logits_processors: Sequence[LogitsProcessor] = (),
-    progress: bool = False,
-    **sampler_options: Unpack[SamplersOfEach],
-) -> SampleParts:
-    """Complete several prompts, and yield them in parts of ``max_batch`` as they are ready.
-
-    Keywords are those of :func:`sample_batches`; row i draws from stream i of the seed, and the
-    beginning that its prompt shares with the one before is not read again.
-    """
-    request = arguments.read_request(
-        sample_prompts,
-        model,
-        prompts,
-        max_tokens=max_tokens,
-        stop_tokens=stop_tokens,
-        stop=stop,
-        tokenizer=tokenizer,
-        prefill_step_size=prefill_step_size,
-        sampler_options=sampler_options,
-        logits_processors=logits_processors,
-        several=True,
-    )
-    together = can_share([model], request)
-    read = ReadPrompts([model], request.step_size, together=together)
-    decoder = Decoder(TextSampler(request.processors))
-    return prompt_parts(decoder, read, request, max_batch, progress)
 
 
 def sample_many(

@@ -13,9 +13,6 @@ __getattr__, __dir__, __all__ = exports(
         "lablib.inference.speculation.early_exit": "EarlyExit first_layers",
         "lablib.inference.speculation.ngram": "NGram",
         "lablib.inference.speculation.proposal": "Proposal",
-        "lablib.inference.speculation.batched": (
-            "speculative_batch speculative_batches speculative_sample_n"
-        ),
         "lablib.inference.speculation.speculative_iterator": (
             "SpeculativeTokenIterator speculative_decode"
         ),

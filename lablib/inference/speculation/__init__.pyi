@@ -1,7 +1,4 @@
 # Made from the table in __init__.py by tests/stubs.py.
-from lablib.inference.speculation.batched import speculative_batch as speculative_batch
-from lablib.inference.speculation.batched import speculative_batches as speculative_batches
-from lablib.inference.speculation.batched import speculative_sample_n as speculative_sample_n
 from lablib.inference.speculation.costs import Costs as Costs
 from lablib.inference.speculation.draft_length import AdaptiveLength as AdaptiveLength
 from lablib.inference.speculation.draft_length import DraftLength as DraftLength

@@ -1,6 +1,6 @@
 """Many samples, one answer: best-of-N, the majority vote, and votes that stop early.
 
-All of them stand on ``sample_batches``: the prompt is read once, the log-probabilities come from
+All of them stand on ``samples``: the prompt is read once, the log-probabilities come from
 decoding, and row i is the same for any n and any batch size, so that more samples extend a vote and
 never replace it. A ``draft_model`` gives samples of the same distribution in fewer forwards.
 
@@ -10,16 +10,15 @@ that differ but reach the same answer vote together.
 
 import warnings
 from collections import Counter
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from contextlib import closing
 from typing import Any, Literal, NamedTuple, Unpack, overload
 
 from lablib.inference.arguments import check_n, refuse_top_logprobs
-from lablib.inference.decoding import batches
+from lablib.inference.completions import complete
 from lablib.inference.decoding.parties import SampleParts
 from lablib.inference.decoding.rows import Samples
 from lablib.inference.keywords import RoundsKeywords, VoteKeywords
-from lablib.inference.speculation import batched
 from lablib.inference.voting import scoring, votes
 from lablib.inference.voting.scoring import Scorer, check_scorer
 from lablib.inference.voting.stopping import StopRule
@@ -97,7 +96,7 @@ def best_of_n(
             ``(n, seq_len)``, prompt included, and returns ``(n,)``; see ``scoring.score``.
         return_all: return every candidate instead, in the order drawn.
         draft_model: a smaller model of the same vocabulary, or a drafter such as ``NGram()``.
-        **options: every other keyword of ``sample_batches``: ``stop_tokens`` (ids that end a
+        **options: every other keyword of ``samples``: ``stop_tokens`` (ids that end a
             completion and belong to it), ``seed``, ``max_batch``, ``progress`` and the sampler's
             options; with a draft model those of ``speculative_batches``: ``rule``,
             ``draft_tokens``, ...
@@ -119,7 +118,7 @@ def best_of_n(
     check_scorer("score_fn", score_fn)
     flag("return_all", return_all)
     settings = {**options, "max_tokens": max_tokens, "temperature": temperature}
-    parts = _sample(model, draft_model, prompt, n, settings, score_fn)
+    parts = _sample(best_of_n, model, draft_model, prompt, n, settings, score_fn)
     samples = parts.join()
     scores = _scores("score_fn", score_fn, parts, samples)
     sequences = [mx.array([[*parts.prompts[0], *row]], dtype=mx.int32) for row in samples.tokens]
@@ -175,7 +174,7 @@ def majority_vote(
     if weight is not None:
         check_scorer("weight", weight)
     settings = {**options, "max_tokens": max_tokens, "temperature": temperature}
-    parts = _sample(model, draft_model, prompt, n, settings, weight)
+    parts = _sample(majority_vote, model, draft_model, prompt, n, settings, weight)
     samples = parts.join()
     log_weights = None if weight is None else _scores("weight", weight, parts, samples)
     answers = votes.answers_of(samples.tokens, extract)
@@ -248,7 +247,7 @@ def vote_until(
     completions: list[list[int]] = []
     answers: list[Hashable | None] = []
     reason: str | None = None
-    with closing(_sample(model, draft_model, prompt, n, settings)) as parts:
+    with closing(_sample(vote_until, model, draft_model, prompt, n, settings)) as parts:
         for samples in parts:
             answers += votes.answers_of(samples.tokens, extract, first=len(completions))
             completions += samples.tokens
@@ -263,6 +262,7 @@ def vote_until(
 
 
 def _sample(
+    entry: Callable[..., Any],
     model: Any,
     draft_model: Any,
     prompt: Any,
@@ -270,12 +270,13 @@ def _sample(
     options: dict[str, Any],
     scorer: Scorer | None = None,
 ) -> SampleParts:
-    """Sample in parts of ``max_batch``, with or without a draft model."""
+    """Sample in parts of ``max_batch``, with or without a draft model, for the vote ``entry``."""
     if not callable(scorer):  # a function may look at them
         refuse_top_logprobs(options, "sample_n")
+    n = check_n(n)
     if draft_model is None:
-        return batches.sample_batches(model, prompt, n, **options)
-    return batched.speculative_batches(model, draft_model, [prompt] * check_n(n), **options)
+        return complete(entry, model, prompt, None, options, n=n)
+    return complete(entry, model, [prompt] * n, draft_model, options)
 
 
 def _scores(name: str, scorer: Scorer, parts: SampleParts, samples: Samples) -> np.ndarray:

@@ -17,10 +17,10 @@ from lablib import models
 from lablib.course.replay.sampled import RULES
 from lablib.course.tasks import TASKS
 from lablib.inference.arguments import check_n
-from lablib.inference.decoding.batches import sample_many, sample_n
+from lablib.inference.completions import sample_n, speculative_sample_n
+from lablib.inference.decoding.batches import sample_many
 from lablib.inference.sampling.options import SamplerOptions
 from lablib.inference.speculation import NGram
-from lablib.inference.speculation.batched import speculative_sample_n
 from lablib.tools.completions import MAX_TOKENS
 from lablib.tools.sweep.defaults import DEFAULTS
 from lablib.tools.sweep.file import check_out

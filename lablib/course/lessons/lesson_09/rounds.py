@@ -9,7 +9,8 @@ from typing import Any
 from lablib.course.replay.measure import clock, measure_costs
 from lablib.course.replay.rounds import Guesses, guesses_of_model, guesses_of_ngram
 from lablib.inference import SamplerOptions, TokenIterator, sample_many, sample_n
-from lablib.inference.speculation import NGram, SpeculativeTokenIterator, speculative_sample_n
+from lablib.inference.completions import speculative_sample_n
+from lablib.inference.speculation import NGram, SpeculativeTokenIterator
 from lablib.inference.speculation.costs import Costs
 
 import numpy as np

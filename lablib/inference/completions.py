@@ -1,0 +1,311 @@
+"""Many completions, of one prompt or of several, with a drafter's help or without: one door.
+
+``samples`` checks its arguments, and has a decoder write the rows in parts. The prompt that n rows
+share is read once and its cache fanned out; rows of several prompts differ in length, and the batch
+caches of mlx-lm pad the shorter ones on the left. With a drafter a round is one draft and one
+verification for all, and a verdict for each: rows accept different numbers of drafts, so that
+afterwards each stands somewhere else (``lablib.cache.rewind_batch``). A row's tokens depend on its
+own text and random numbers only: it is the same alone, in any batch and beside any other row.
+"""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, Unpack
+
+from lablib.cache import kv
+from lablib.cache.rewind import Rewinder, check_rewindable
+from lablib.inference import arguments
+from lablib.inference.decoding.decoder import Decoder
+from lablib.inference.decoding.parties import (
+    ReadPrompts,
+    ReadShared,
+    SampleParts,
+    can_share,
+    prompt_parts,
+)
+from lablib.inference.decoding.rows import Samples
+from lablib.inference.keywords import SampleKeywords, SamplersOfEach, SpeculativeKeywords
+from lablib.inference.sampling.processors import LogitsProcessor
+from lablib.inference.sampling.text_sampler import TextSampler
+from lablib.inference.speculation.draft_length import FixedLength
+from lablib.inference.speculation.draft_model import as_drafter
+from lablib.inference.speculation.rules import named
+from lablib.inference.speculation.speculative_iterator import own_reader, speculative_decoder
+
+import mlx.core as mx
+
+Prompt = Sequence[int] | mx.array
+
+_OPTIONS: dict[str, Any] = {  # beside those of the sampler
+    "max_tokens": 100,
+    "stop_tokens": None,
+    "stop": (),
+    "tokenizer": None,
+    "max_batch": None,
+    "prefill_step_size": 512,
+    "logits_processors": (),
+    "progress": False,
+}
+_DRAFT_OPTIONS: dict[str, Any] = {"draft_tokens": 4, "rule": None}
+
+
+def samples(
+    model: Any,
+    prompts: Sequence[Prompt],
+    n: int = 1,
+    draft_model: Any = None,
+    *,
+    max_tokens: int | Sequence[int] = 100,
+    stop_tokens: Collection[int] | None = None,
+    stop: str | Sequence[str] = (),
+    tokenizer: Any = None,
+    draft_tokens: int = 4,
+    rule: str | None = None,
+    max_batch: int | None = None,
+    prefill_step_size: int = 512,
+    logits_processors: Sequence[LogitsProcessor] = (),
+    progress: bool = False,
+    **sampler_options: Unpack[SamplersOfEach],
+) -> SampleParts:
+    """Complete prompts, ``n`` times each, in parts of ``max_batch`` rows, as they are ready.
+
+    The cost of ``n`` samples of a prompt is one prompt, and one batched forward for each further
+    token of the longest one, of the rows that are still alive. The beginning that a prompt shares
+    with the one before is not read again. Rows that cannot share a batch (a quantised cache, Mamba
+    1, a drafter that works in the target's cache, a text that may fill a table of positions) run
+    one by one, with the same result.
+
+    Args:
+        model: ``model(tokens (B, T), cache=...) -> logits (B, T, V)``; its texts come out.
+        prompts: token ids, at least one each.
+        n: how many completions of each prompt; those of one prompt are side by side.
+        draft_model: a smaller model of the same vocabulary, or a drafter such as ``NGram()``.
+        max_tokens: the length of a completion at most.
+        stop_tokens: ids that end a row, which then leaves the batch; None means the model's own,
+            which ``lablib.load`` gives it.
+        stop: a string, or several: a row ends at the token that completes one.
+        tokenizer: reads the tokens, to find stop strings.
+        draft_tokens: how many tokens to draft in a round, at least 1.
+        rule: a name in ``rules.RULE``, such as "match" or "block"; None means "rejection".
+        max_batch: at most so many rows at a time, to bound memory; None means all.
+        prefill_step_size: how many prompt tokens are read at once.
+        logits_processors: as in ``TokenIterator``; each row has copies of those with a state. They
+            change both models.
+        progress: show a progress bar.
+        **sampler_options: the fields of :class:`SamplerOptions`, such as ``temperature=0.8``. Row i
+            draws from the random numbers of (``seed``, i): it is the same for every number of rows
+            and every ``max_batch``, and the same as a sampler's slot added with ``stream=i``.
+
+    ``max_tokens`` and options of the sampler may be lists, with a value for each row. A row with a
+    seed of its own draws from stream 0 of it.
+
+    Returns:
+        An iterator of :class:`Samples`; ``join()`` makes one of all, ``close()`` stops.
+
+    Raises:
+        ValueError, TypeError: an argument is out of range, at the call and not at the first
+            ``next``; or, later, the model's logits are not finite.
+
+    Example:
+        >>> parts = lablib.inference.samples(model, [prompt, prompt[:4]], 2, max_tokens=3)
+        >>> [len(part) for part in parts]
+        [4]
+    """
+    given = {name: value for name, value in locals().items() if name in _OPTIONS}
+    drafts = {"draft_tokens": draft_tokens, "rule": rule}
+    if draft_model is not None or drafts != _DRAFT_OPTIONS:
+        given |= drafts
+    prompts = [prompt for prompt in prompts for _ in range(arguments.check_n(n))]
+    return complete(samples, model, prompts, draft_model, {**given, **sampler_options})
+
+
+def complete(
+    entry: Callable[..., Any],
+    model: Any,
+    prompts: Any,
+    draft_model: Any,
+    options: Mapping[str, Any],
+    *,
+    n: int | None = None,
+    name: str = "model",
+) -> SampleParts:
+    """Check the arguments of ``entry``, which calls its model ``name``, and begin.
+
+    With ``n`` it was given one prompt, of which it wants so many completions.
+    """
+    known = _OPTIONS if draft_model is None else _OPTIONS | _DRAFT_OPTIONS
+    if draft_model is None:
+        arguments.refuse_draft_options(options)
+    own = known | {key: value for key, value in options.items() if key in known}
+    sampler_options = {key: value for key, value in options.items() if key not in known}
+    arguments.check_names(entry, sampler_options, [*known])
+    max_batch, progress = own.pop("max_batch"), own.pop("progress")
+    drafts = {key: own.pop(key) for key in _DRAFT_OPTIONS if key in own}
+    request = arguments.read_request(
+        entry,
+        model,
+        prompts,
+        sampler_options=sampler_options,
+        name=name,
+        several=n is None,
+        n=n,
+        **own,
+    )
+    read: ReadShared | ReadPrompts
+    if draft_model is not None:
+        decoder, read = _with_drafts(request, model, draft_model, **drafts)
+    else:
+        decoder = Decoder(TextSampler(request.processors))
+        if n is not None:
+            read = ReadShared(model, request.step_size)
+        else:
+            together = can_share([model], request)
+            read = ReadPrompts([model], request.step_size, together=together)
+    return prompt_parts(decoder, read, request, max_batch, progress)
+
+
+def _with_drafts(
+    request: arguments.Request, target: Any, draft_model: Any, draft_tokens: Any, rule: Any
+) -> tuple[Decoder, ReadPrompts]:
+    """Return a decoder whose rounds begin with drafts, and what reads the prompts for it."""
+    length = FixedLength(draft_tokens)
+    drafter = as_drafter(draft_model)
+    rule = named(rule, drafter.trees)
+    trial = Rewinder(target, kv.make(target))
+    own = own_reader(drafter, trial)
+    drafter.begin(trial, own, 1)  # refuses a target that does not fit
+    models = [target]
+    if own is not None:
+        arguments.check_lengths(own.model, request.prompts, request.lengths)
+        models.append(own.model)
+    together = (
+        drafter.batches and not drafter.trees and can_share(models, request, length.draft_tokens)
+    )
+    if not together:
+        check_rewindable(trial.cache)
+    read = ReadPrompts(models, request.step_size, drafter, together)
+    return speculative_decoder(request, target, drafter, rule, length), read
+
+
+# --- the same, as it was called before there was one door --------------------------------------
+
+
+def sample_n(model: Any, prompt: Prompt, n: int, **options: Unpack[SampleKeywords]) -> Samples:
+    """Draw ``n`` independent completions of one prompt, which is read once.
+
+    Args:
+        model: any mlx-lm model or ``LanguageModel``.
+        prompt: token ids ``(T,)`` or ``(1, T)``, at least one.
+        n: how many completions.
+        **options: the keywords of :func:`samples`: ``max_tokens=100``, ``stop_tokens=None``,
+            ``stop=()``, ``max_batch=None``, ``progress=False``, ..., and the fields of
+            :class:`SamplerOptions`; a list of values gives each row its own.
+
+    Returns:
+        The completions; a sequence of their tokens.
+
+    Raises:
+        ValueError, TypeError: an argument is out of range, before any work; or logits are NaN.
+
+    Example:
+        >>> samples = lablib.sample_n(model, prompt, 4, seed=0)
+        >>> samples.tokens[:2] == lablib.sample_n(model, prompt, 2, seed=0).tokens
+        True
+        >>> dot = lablib.sample_n(model, prompt, 4, stop=["."], tokenizer=tokenizer, max_tokens=9)
+        >>> any("." in text for text in dot.texts(tokenizer))
+        False
+    """
+    return complete(sample_n, model, prompt, None, options, n=arguments.check_n(n)).join()
+
+
+def sample_batches(
+    model: Any, prompt: Prompt, n: int, **options: Unpack[SampleKeywords]
+) -> SampleParts:
+    """Yield the samples of :func:`sample_n` in parts; what it takes and gives: see ``samples``.
+
+    Example:
+        >>> parts = lablib.inference.sample_batches(model, prompt, 5, max_batch=2, max_tokens=3)
+        >>> [len(part) for part in parts]
+        [2, 2, 1]
+    """
+    return complete(sample_batches, model, prompt, None, options, n=arguments.check_n(n))
+
+
+def speculative_sample_n(
+    target: Any,
+    draft_model: Any,
+    prompt: Prompt,
+    n: int,
+    **options: Unpack[SpeculativeKeywords],
+) -> Samples:
+    """Draw ``n`` completions of one prompt, as ``sample_n`` does, with the help of a drafter.
+
+    The prompt is read once (:func:`speculative_batch` takes several). Under ``rule="match"`` row i
+    is the row i of ``sample_n`` with the same seed.
+
+    Args:
+        target: any mlx-lm model; its texts come out.
+        draft_model: a smaller model of the same vocabulary, or a drafter such as ``NGram()``.
+        prompt: token ids ``(T,)`` or ``(1, T)``.
+        n: how many completions.
+        **options: the keywords of :func:`samples`.
+
+    Returns:
+        The completions; a sequence of their tokens.
+
+    Raises:
+        ValueError, TypeError: an argument is out of range; before any work.
+
+    Example:
+        >>> rows = lablib.speculative_sample_n(model, draft, prompt, 3, rule="match", seed=0)
+        >>> rows.tokens == lablib.sample_n(model, prompt, 3, seed=0).tokens
+        True
+    """
+    prompts = [prompt] * arguments.check_n(n)
+    drafter = as_drafter(draft_model)
+    return complete(speculative_sample_n, target, prompts, drafter, options, name="target").join()
+
+
+def speculative_batch(
+    target: Any,
+    draft_model: Any,
+    prompts: Sequence[Prompt],
+    **options: Unpack[SpeculativeKeywords],
+) -> Samples:
+    """Complete several prompts at once, with the help of a drafter.
+
+    Args:
+        target: any mlx-lm model; its texts come out.
+        draft_model: a smaller model of the same vocabulary, or a drafter such as ``NGram()``.
+        prompts: token ids, at least one each.
+        **options: the keywords of :func:`samples`.
+
+    Returns:
+        The completions, in the order of ``prompts``.
+
+    Raises:
+        ValueError, TypeError: an argument is out of range; before any work.
+
+    Example:
+        >>> rows = lablib.speculative_batch(model, draft, [prompt, prompt[:5]], max_tokens=6)
+        >>> len(rows), rows.stats["rounds"] > 0
+        (2, True)
+    """
+    drafter = as_drafter(draft_model)
+    return complete(speculative_batch, target, prompts, drafter, options, name="target").join()
+
+
+def speculative_batches(
+    target: Any,
+    draft_model: Any,
+    prompts: Sequence[Prompt],
+    **options: Unpack[SpeculativeKeywords],
+) -> SampleParts:
+    """Complete several prompts with a drafter's help, in parts; see ``samples``.
+
+    Example:
+        >>> parts = lablib.inference.speculative_batches(model, draft, [prompt] * 3, max_batch=2)
+        >>> [len(part) for part in parts]
+        [2, 1]
+    """
+    drafter = as_drafter(draft_model)
+    return complete(speculative_batches, target, prompts, drafter, options, name="target")
