@@ -101,9 +101,9 @@ def test_rows_are_those_of_the_text_alone(model, processor, holds):
     options = [SamplerOptions(seed=3), SamplerOptions(seed=5), SamplerOptions(temperature=0.0)]
     queue = {"max_tokens": 12, "logits_processors": [processor], "max_batch": 2}
     found = sample_many(model, PROMPTS, options, 2, **queue)
-    for prompt, own, samples in zip(PROMPTS, options, found, strict=True):
+    for prompt, own, drawn in zip(PROMPTS, options, found, strict=True):
         more = {"max_tokens": 12, "seed": own.seed, "temperature": own.temperature}
-        assert samples.tokens == [alone(model, prompt, i, processor, **more) for i in range(2)]
+        assert drawn.tokens == [alone(model, prompt, i, processor, **more) for i in range(2)]
 
 
 @PROCESSORS
