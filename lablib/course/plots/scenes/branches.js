@@ -235,7 +235,7 @@ function guesses(add, write, {first, chosen, greedy, nodes, drafted}, {left, top
 function placed(first, width) {
   let x = 0;
   return first
-    .map(([name], i) => {
+    .map(([name]) => {
       const said = short(
           name,
           10,

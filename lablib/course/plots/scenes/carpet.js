@@ -53,7 +53,6 @@ function carpet(constants, data, room, chosen) {
     all[row],
     drawn[row].cells[column],
     open,
-    gamma,
     [left, low],
     page.rare ? page.right : place(1) - 8,
   );
@@ -332,7 +331,7 @@ function picked(drawn, chosen) {
 
 // Draw what the draft said at a cell, struck where that was refused, with a tick for each draft
 // behind it; below it the cell.
-function opened(pens, text, cell, [row, column], gamma, [x, y], end) {
+function opened(pens, text, cell, [row, column], [x, y], end) {
   const [add, write] = pens,
     {what, vain} = cell,
     from = x + 44,

@@ -117,7 +117,7 @@ function dashboard(constants, data, room, chosen) {
       goes_on(write, number, spots.at(-1), {high, left, y: row});
   });
 
-  const one = picked(data, texts, chosen),
+  const one = picked(texts, chosen),
     below = bottom + 43,
     step = TALL + (stacked ? 86 : 74),
     low = below + stacked * (step + 6);
@@ -225,7 +225,7 @@ const share_of = percent => (percent / 100).toFixed(2);
 
 // Return row and column of the chosen token; before one is chosen, of the hardest one of the first
 // text that a draft was judged at.
-function picked(data, texts, chosen) {
+function picked(texts, chosen) {
   const [row, column] = chosen || [0, Infinity],
     cells = texts[row].cells;
   if (chosen) return [row, Math.min(column, cells.length - 1), cells];
