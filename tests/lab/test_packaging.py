@@ -97,6 +97,15 @@ def test_the_version_is_said_once_and_repeated_truly() -> None:
     assert yaml.safe_load((ROOT / "CITATION.cff").read_text())["version"] == lablib.__version__
 
 
+def test_all_name_one_version_of_what_formats_the_javascript() -> None:
+    files = "biome.jsonc", "CONTRIBUTING.md", ".pre-commit-config.yaml"
+    named = [re.findall(r"biome[@/]([\d.]+\d)", (ROOT / file).read_text()) for file in files]
+    assert all(named)
+    assert len({version for found in named for version in found}) == 1
+    schema = re.search(r"schemas/([\d.]+)/schema", (ROOT / "biome.jsonc").read_text())[1]
+    assert schema == named[0][0]
+
+
 def test_the_workflow_and_the_classifiers_name_each_python_that_pip_accepts() -> None:
     low, high = map(int, re.findall(r"3\.(\d+)", PROJECT["requires-python"]))
     versions = [f"3.{minor}" for minor in range(low, high)]
