@@ -306,4 +306,4 @@ def test_a_link_to_any_page_has_a_preview(site):
 
 def test_the_picture_is_of_the_page_as_it_begins():
     start = (play.PAGE / "state.mjs").read_text("utf-8")
-    assert f"prompt: '{share.PROMPT}', seed: {share.SEED}," in start
+    assert re.search(rf"prompt: '{share.PROMPT}',\s+seed: {share.SEED},", start)
