@@ -1,31 +1,38 @@
-"""What a lesson's sentences claim is checked where it is made.
+"""What a lesson's sentences claim is checked behind the cell where it is made.
 
 What counts as a claim, and as none, say the first lines of ``oracles/claims.py``; with a lesson's
 number it prints the claims that nothing checks yet.
 """
 
 import ast
-import copy
 
-from lablib.course.claims import claim
-from lablib.teach.editions import is_claims, read_notebook
+from lablib.teach.editions import read_notebook
 
 import numpy as np
 import pytest
-from oracles.claims import FOLDER, NOT_YET, complaints, lesson_path, sentences, stated
+from oracles.claims import (
+    FOLDER,
+    NOT_YET,
+    claim,
+    complaints,
+    lesson_path,
+    sections,
+    sentences,
+    stated,
+)
 
 LESSONS = sorted(path.name[:2] for path in FOLDER.glob("[0-9]*.ipynb"))
 
 
 @pytest.mark.parametrize("lesson", sorted({*LESSONS} - NOT_YET))
 def test_every_claim_of_a_lesson_is_checked(lesson):
-    assert complaints(read_notebook(lesson_path(lesson)), stated(lesson)) == []
+    assert complaints(read_notebook(lesson_path(lesson)), sections(lesson), stated(lesson)) == []
 
 
 @pytest.mark.parametrize("lesson", LESSONS)
 def test_no_claim_solves_an_exercise_for_the_student(lesson):
-    for cell in filter(is_claims, read_notebook(lesson_path(lesson))["cells"]):
-        nodes = ast.walk(ast.parse("".join(cell["source"])))
+    for source in sections(lesson).values():
+        nodes = ast.walk(ast.parse(source))
         called = {
             each.func.id
             for each in nodes
@@ -41,15 +48,13 @@ TEXT = """Three of *them* are [right](x.ipynb). Nothing to see.
   than `that`.
 """
 CELLS = [
-    {"cell_type": "markdown", "source": TEXT, "metadata": {}},
-    {
-        "cell_type": "code",
-        "source": 'claim("Three of them are right.", n == 3)\n'
-        'claim("It is faster than that.", a < b)',
-        "metadata": {"tags": ["claims"]},
-    },
+    {"id": "first", "cell_type": "code", "source": "n = 3", "metadata": {}},
+    {"id": "text", "cell_type": "markdown", "source": TEXT, "metadata": {}},
 ]
 NOTEBOOK = {"cells": CELLS}
+MADE = {
+    "text": 'claim("Three of them are right.", n == 3)\nclaim("It is faster than that.", a < b)',
+}
 SAID = {"Nothing to see.": "definition"}
 
 
@@ -62,7 +67,7 @@ def test_sentences_are_read_as_they_are_seen():
         "Nothing to see.",
         "It is faster than that.",
     ]
-    assert complaints(NOTEBOOK, SAID) == []
+    assert complaints(NOTEBOOK, MADE, SAID) == []
 
 
 @pytest.mark.parametrize(
@@ -71,22 +76,23 @@ def test_sentences_are_read_as_they_are_seen():
         ("Three of *them*", "Four of them", "nothing checks: Four of them are right."),
         ("Three of *them*", "Four of them", "no such sentence: Three of them are right."),
         ("n == 3", "3 == 3", "its check looks at nothing"),
+        ("text", "title", "no such cell: title"),
         ("Nothing to", "Something to", "stated, but no such sentence"),
         ('"It is faster than that."', '"Nothing to see."', "stated, and checked as well"),
         ("Look.", "Every one does.", "nothing checks: Every one does."),
     ],
 )
 def test_a_claim_that_drifts_is_seen(old, new, complaint):
-    notebook = copy.deepcopy(NOTEBOOK)
-    for cell in notebook["cells"]:
-        cell["source"] = cell["source"].replace(old, new)
-    assert any(line.startswith(complaint) for line in complaints(notebook, SAID))
+    cells = [{**cell, "source": cell["source"].replace(old, new)} for cell in CELLS]
+    made = {cell.replace(old, new): source.replace(old, new) for cell, source in MADE.items()}
+    found = complaints({"cells": cells}, made, SAID)
+    assert any(line.startswith(complaint) for line in found)
 
 
 def test_an_answer_is_not_checked_before_it_is_given_and_reasons_are_few():
-    turned = {"cells": CELLS[::-1]}
-    assert any(line.startswith("checked before") for line in complaints(turned, SAID))
-    assert any("is no reason" in line for line in complaints(NOTEBOOK, {"Look.": "obvious"}))
+    early = {"first": MADE["text"]}
+    assert any(line.startswith("checked before") for line in complaints(NOTEBOOK, early, SAID))
+    assert any("is no reason" in line for line in complaints(NOTEBOOK, MADE, {"Look.": "obvious"}))
 
 
 def test_a_claim_says_which_sentence_does_not_hold():
