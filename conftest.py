@@ -6,6 +6,7 @@ a machine whose numbers part from the recorded ones.
 """
 
 import sys
+from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -53,7 +54,7 @@ class Lesson(IPyNbFile):
             yield self._claims(cell_id, number, f"raise LookupError('no such cell: {cell_id}')")
 
     def _claims(self, after: str, number: int, source: str) -> Claims:
-        cell, options = nbformat.v4.new_code_cell(source), {"check": True, "check_exception": False}
+        cell, options = nbformat.v4.new_code_cell(source), defaultdict(bool)
         name = f"claims after {after}"
         return Claims.from_parent(self, name=name, cell_num=number, cell=cell, options=options)
 

@@ -34,13 +34,8 @@ def hygiene(notebook, path: Path) -> list[str]:
         path: where it lies; links are looked up beside it.
     """
     lesson = path.name[:2]
-    complaints = [
-        *_recorded(notebook),
-        *_cells(notebook, {*sections(lesson)}),
-        *_texts(notebook),
-        *_pictures(notebook),
-    ]
-    complaints += _links(notebook, path.parent)
+    complaints = [*_recorded(notebook), *_cells(notebook, {*sections(lesson)}), *_texts(notebook)]
+    complaints += [*_pictures(notebook), *_links(notebook, path.parent)]
     if not re.fullmatch(r"\d\d_[a-z0-9_]+\.ipynb", path.name):
         complaints.append("is not called NN_name.ipynb")
     if lesson != "00":
