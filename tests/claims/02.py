@@ -152,6 +152,7 @@ claim(
 )
 
 # %% after predict-count
+assert cached == slow[len(prompt) :]
 with_cache, without = counts["with a cache"], counts["without a cache"]
 claim(
     "Yet the second token is much cheaper than the first.",

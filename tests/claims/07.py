@@ -1,5 +1,10 @@
 """What checks the sentences of lesson 07 · Speculative decoding."""
 
+from lablib.course.lessons.lesson_07.widgets import whole_rounds
+
+# %% after by-hand-loop
+assert text == write(large, ["the"], 7)
+
 # %% after by-hand-three-answer
 claim("Two models with a vocabulary of seven words.", len(words) == len(large) == len(small) == 7)
 first, second = verify(["the"], ["cat", "sat"]), verify(["the", "cat", "sat", "on"], ["the", "cat"])
@@ -28,6 +33,19 @@ claim(
     "So each round adds the accepted drafts and one token of the target's own.",
     write(large, ["the"], 7)[1:] == [word for _, kept, own in rounds for word in [*kept, own]][:7],
 )
+
+# %% after library-equal
+assert toy.stats["total_drafted"] == drafted
+assert toy.stats["total_accepted"] == accepted
+assert toy.stats["total_reached"] == reached
+
+# %% after library-load
+assert (len(target.layers), len(draft.layers)) == (8, 1)
+
+# %% after library-same
+for first, _ in traced.values():
+    counted = speculative(first)[1].stats
+    assert 0 <= counted["acceptance_rate"] <= counted["alpha"] <= 1
 
 # %% after helped-answer
 claim(
@@ -84,6 +102,11 @@ claim(
     "So nine tokens take less than nine times as long as one.",
     costs.forward(9) < 9 * once,
 )
+
+# %% after predict-texts
+traced_again = speculative(prompt, trace=True)[1]  # the last one again, by the engine
+whole = whole_rounds(texts[-1].agree, 4)
+assert [kept for _, kept in whole] == [r.accepted for r in traced_again.rounds[: len(whole)]]
 
 
 # %% after where-drafts-fail

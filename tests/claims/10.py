@@ -37,6 +37,9 @@ claim(
     abs(again - 7) > 1000 and np.allclose(np.divide(errors[-20:], errors[-21:-1]), 2, atol=0.01),
 )
 
+# %% after by-hand-replay
+assert state == read_all([1, 2, 3, 4, 5])[2]
+
 # %% after by-hand-alias-answer
 claim(
     "The snapshot moved along: it is no copy but a second name for the same array.",

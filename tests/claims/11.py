@@ -1,5 +1,8 @@
 """What checks the sentences of lesson 11 · A prefix trie and an async model."""
 
+# %% after by-hand-tree
+assert sum(len(tokens) for _, tokens in edges(root)) == len(prefixes)
+
 # %% after by-hand-evict-answer
 last = {prompt: now for now, prompt in enumerate(prompts, 1)}
 claim(
@@ -12,6 +15,11 @@ claim(
     "After each of 400 random queries both trees have the same edges.",
     agreed == now == 400,
 )
+
+# %% after library-lm
+logits = model(mx.array([ids]))[0, -1]
+assert mx.abs(row - (logits - mx.logsumexp(logits))).max().item() < 0.01
+assert lm.stats["token_forwards"] == len(ids)
 
 # %% after queue-future
 claim(
@@ -95,6 +103,10 @@ claim(
     np.mean(long.waits) > 1.5 * np.mean(short.waits),
 )
 
+# %% after predict-particles-run
+for found, *_ in runs.values():
+    assert not any("b" in tokenizer.decode(s[len(ids) :], skip_special_tokens=True) for s in found)
+
 # %% after predict-particles-answer
 different = rows["different: rows run"]
 claim(
@@ -122,3 +134,6 @@ claim(
     "different prefixes of all that was asked, exactly.",
     all(a == b for a, b in counts) and counts[0][1] == different_prefixes(family),
 )
+
+# %% after theory-seconds-show
+assert lm.stats["token_forwards"] == different_prefixes(everything)

@@ -50,6 +50,7 @@ claim(
 )
 
 # %% after predict-cuts-answer
+top_p, min_p = cuts.compute(0.9, 0.1).values()
 shares = dict(zip(forced["tokens"], forced["p"], strict=True))
 claim(
     "Five is the favourite, with a third of the mass: six, and and etc are English as well.",
@@ -118,6 +119,7 @@ claim(
 )
 
 # %% after predict-exit-answer
+wanted = paragraph.replace("Anna", "Clara")
 claim(
     "Nearly all of the answer stands in the prompt: a job for look-up.",
     np.mean([word in paragraph for word in wanted.split()]) > 0.9,

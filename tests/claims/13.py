@@ -29,6 +29,9 @@ claim(
     np.array_equal(tree.ancestry([-1, 0, 1, 2]), np.tri(4) > 0) and not sees[3, 1],
 )
 
+# %% after library-forward
+assert apart.max() < 0.02  # rounding
+
 # %% after library-follow
 places = tree.branch(fresh(text), parents, new=6)[0].places
 claim(
@@ -103,7 +106,11 @@ claim(
     and bushy.reach[0] > max(0.9, 2 * chance),
 )
 
+# %% after head-run
+assert (ours == own).mean().item() > 0.5
+
 # %% after head-answer
+later = reach["head", "sums"][5] / reach["head", "sums"][0]
 claim(
     "At the first one, where the head starts from the target's state and the draft model has to"
     " work everything out again.",
@@ -117,6 +124,12 @@ claim(
     "In the story neither leads.",
     np.allclose(reach["head", "a story"], reach["draft model", "a story"], atol=0.1),
 )
+
+# %% after theory-run
+one = ways["tree of 8"][0]
+paths = [tree_rules.path_to(node, one.parents) for node in range(8)]
+said = [np.prod([one.p[one.parents[k] + 1][one.drafts[k]] for k in path]) for path in paths]
+assert np.isclose(1 + sum(said), one.expected)  # the sum over the nodes
 
 # %% after theory-answer
 order = [

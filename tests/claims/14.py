@@ -62,6 +62,10 @@ claim(
     changed["by index"]["two ranks"] == 0 < changed["by index"]["another order"],
 )
 
+# %% after predict-command
+one, two = ((room / f"by_{ranks}.jsonl").read_bytes() for ranks in (1, 2))
+assert sorted(one.splitlines()) == sorted(two.splitlines())
+
 # %% after predict-answer
 printing = [sys.executable, "-c", "print('started')"]
 with open(room / "started.txt", "w") as said:
@@ -90,6 +94,9 @@ claim(
     "What doesn't depend on the clock: the records are equal.",
     sorted(one.splitlines()) == sorted(two.splitlines()),
 )
+
+# %% after accident-run
+assert status != 0
 
 # %% after predict-widget
 claim(

@@ -75,6 +75,7 @@ claim(
     and (np.diff(apart) > 0).all()
     and 1 / 8 < apart[-1] < 1 / 6,
 )
+agree, _ = shares(unsure, unsure, 1.0)
 claim(
     "These models are sure of most tokens; of the vague one's drafts nearly all are lost.",
     np.median(softmax(p, axis=1).max(axis=1)) > 0.9 and most - agree > 0.9,

@@ -248,6 +248,9 @@ claim(
     obeyed["never taken back"] < len(prompts) / 2,
 )
 
+# %% after predict-drafter-run
+assert len(calls) * len(prompts) == stats["rounds"]
+
 
 # %% after predict-drafter-answer
 def chained(row):
