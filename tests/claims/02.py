@@ -49,6 +49,7 @@ claim(
 )
 
 # %% after by-hand-layers-answer
+model, _ = lablib.load("target", dtype=mx.float32)
 claim(
     "The two together are a layer.",
     hasattr(model.layers[0], "self_attn") and hasattr(model.layers[0], "mlp"),

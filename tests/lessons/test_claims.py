@@ -5,11 +5,17 @@ number it prints the claims that nothing checks yet.
 """
 
 import ast
+import re
+import shutil
+import subprocess
+import sys
 
 from lablib.teach.editions import read_notebook
 
+import nbformat
 import numpy as np
 import pytest
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 from oracles.claims import (
     FOLDER,
     NOT_YET,
@@ -93,6 +99,49 @@ def test_an_answer_is_not_checked_before_it_is_given_and_reasons_are_few():
     early = {"first": MADE["text"]}
     assert any(line.startswith("checked before") for line in complaints(NOTEBOOK, early, SAID))
     assert any("is no reason" in line for line in complaints(NOTEBOOK, MADE, {"Look.": "obvious"}))
+
+
+RUN = """# %% after counted
+assert n == 3
+n, own = 4, 5
+# %% after text
+claim("Three of them are right.", n + own == 8)
+claim("It is faster than that.", n == own)
+# %% after no-such
+claim("x", True)
+"""
+
+
+@pytest.mark.parametrize(("asked", "recorded"), [("tests/claims", "PASSED"), (".", "FAILED")])
+def test_claims_run_in_their_lessons_kernel_and_leave_it_as_it_was(tmp_path, asked, recorded):
+    cells = [
+        new_code_cell("n = 3", id="counted", execution_count=1),
+        new_code_cell("assert n == 3\n'own' in globals()", id="later", execution_count=2),
+        new_markdown_cell(TEXT, id="text"),
+        new_code_cell("n", id="shown", outputs=[new_output("execute_result", {"text/plain": "2"})]),
+    ]
+    cells[-1].update(execution_count=3)
+    cells[1].update(outputs=[new_output("execute_result", {"text/plain": "False"})])
+    for name in ("notebooks", "tests/claims", "tests/oracles"):
+        (tmp_path / name).mkdir(parents=True)
+    nbformat.write(new_notebook(cells=cells), tmp_path / "notebooks" / "00_small.ipynb")
+    (tmp_path / "tests" / "claims" / "00.py").write_text(RUN)
+    shutil.copy(FOLDER.parent / "conftest.py", tmp_path)
+    shutil.copy(FOLDER.parent / "tests" / "oracles" / "claims.py", tmp_path / "tests" / "oracles")
+    options = ["--nbval", "--nbval-current-env", "-p", "no:cacheprovider", "-rA", "-k", "00"]
+    command = [sys.executable, "-m", "pytest", *options, asked]
+    told = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True).stdout
+    where = r"(PASSED|FAILED) notebooks/00_small.ipynb::(Cell \d|claims after [\w-]+)"
+    assert [(name, how) for how, name in sorted(re.findall(where, told), key=lambda x: x[1])] == [
+        ("Cell 0", "PASSED"),
+        ("Cell 1", "PASSED"),
+        ("Cell 2", recorded),
+        ("claims after counted", "PASSED"),
+        ("claims after no-such", "FAILED"),
+        ("claims after text", "FAILED"),
+    ]
+    assert "this does not hold here: It is faster than that." in told
+    assert "no such cell: no-such" in told
 
 
 def test_a_claim_says_which_sentence_does_not_hold():
