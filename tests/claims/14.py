@@ -63,8 +63,8 @@ claim(
 )
 
 # %% after predict-command
-one, two = ((room / f"by_{ranks}.jsonl").read_bytes() for ranks in (1, 2))
-assert sorted(one.splitlines()) == sorted(two.splitlines())
+by_one, by_two = ((room / f"by_{ranks}.jsonl").read_bytes() for ranks in (1, 2))
+assert sorted(by_one.splitlines()) == sorted(by_two.splitlines())
 
 # %% after predict-answer
 printing = [sys.executable, "-c", "print('started')"]
@@ -76,7 +76,7 @@ claim(
 )
 claim(
     "The same command again finds everything in the file.",
-    header["unit"] is not None and (room / "by_2.jsonl").read_bytes() == two,
+    header["unit"] is not None and (room / "by_2.jsonl").read_bytes() == by_two,
 )
 claim(
     (
@@ -92,7 +92,7 @@ claim(
 )
 claim(
     "What doesn't depend on the clock: the records are equal.",
-    sorted(one.splitlines()) == sorted(two.splitlines()),
+    sorted(by_one.splitlines()) == sorted(by_two.splitlines()),
 )
 
 # %% after accident-run
@@ -214,6 +214,6 @@ claim(
 )
 claim(
     "Then one rank, two ranks and a sweep that was killed leave the same records.",
-    sorted(one.splitlines()) == sorted(two.splitlines())
+    sorted(by_one.splitlines()) == sorted(by_two.splitlines())
     and found == swept([{"problem": j} for j in range(24)], 1, colleagues["by identity"]),
 )
