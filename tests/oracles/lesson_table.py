@@ -13,7 +13,7 @@ from lablib.teach.editions import read_notebook
 from tabulate import tabulate
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from oracles.claims import checks, sentences
+from oracles.claims import checks, sections, sentences
 from oracles.minutes import FOLDER, code_lines, minutes, own_cells, words
 
 COLUMNS = ("lesson", "words", "code lines", "longest cell", "main", "whole", "claims", "checks")
@@ -27,7 +27,16 @@ def row(path: Path) -> list:
     code = [code_lines(cell) for cell in cells if cell["cell_type"] == "code"]
     whole, main = minutes(notebook, lesson)
     claims = sum(sentence.claims for sentence in sentences(notebook))
-    return [lesson, read, sum(code), max(code), main, whole, claims, len(checks(notebook))]
+    return [
+        lesson,
+        read,
+        sum(code),
+        max(code),
+        main,
+        whole,
+        claims,
+        len(checks(notebook, sections(lesson))),
+    ]
 
 
 def main(folder: str = str(FOLDER)) -> None:
