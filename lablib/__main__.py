@@ -141,13 +141,15 @@ def _add_bench(commands: Any) -> None:
     bench.add_argument(
         "what",
         nargs="*",
-        help="decode, speculation, votes, async, best_of_n (default: all whose peers are here)",
+        help="decode, speculation, votes, many, async, best_of_n (default: all whose peers are "
+        "here); parts by themselves: drafters, sampler, sharing, products, grammar, sweep, smc",
     )
     bench.add_argument("--turns", type=int, help="paired runs of each case (default: 7)")
     bench.add_argument("--only", default="", help="a pattern in the names of the cases to run")
     bench.add_argument("--quick", action="store_true", help="measure little, in a minute")
-    bench.add_argument("--genlm", metavar="PYTHON", help="of an environment with genlm-backend")
+    bench.add_argument("--genlm", metavar="PYTHON", help="of an environment with genlm-control")
     bench.add_argument("--lmxlab", metavar="PYTHON", help="of an environment with lmxlab")
+    bench.add_argument("--old", type=Path, metavar="ROOT", help="another checkout, not the peers")
     bench.add_argument("--few-rows", action="store_true", help="for the peers, too")
     bench.add_argument("--json", type=Path, help="write the numbers here")
     bench.add_argument("--out", type=Path, help="draw them here: an .svg or .png file")
@@ -240,7 +242,7 @@ def _forecast(options: argparse.Namespace) -> None:
     print(forecast(target, draft, tokenizer, **wanted))
 
 
-_BENCH_OPTIONS = ("turns", "only", "genlm", "lmxlab", "few_rows")
+_BENCH_OPTIONS = ("turns", "only", "genlm", "lmxlab", "few_rows", "old")
 
 
 def _bench(options: argparse.Namespace) -> int:
