@@ -2,19 +2,16 @@
 
 import random
 import string
-import tempfile
 from collections.abc import Callable
 from functools import cache, lru_cache, partial
 from itertools import islice, product
-from pathlib import Path
 from typing import Any
 
 import lablib
 from lablib.cache import kv, shared
 from lablib.inference.steering import Grammar, Vocabulary
-from lablib.tools import sweep
-from lablib.tools.bench.plan import GRAMMARS, LABLIB, SAMPLERS, SHAPES
-from lablib.tools.bench.turns import Answer, Run
+from lablib.tools.bench.plan import GRAMMARS, LABLIB, MASKS, SAMPLERS, SHAPES
+from lablib.tools.bench.turns import Answer, Run, clock
 
 import mlx.core as mx
 import numpy as np
@@ -41,10 +38,8 @@ def cases(settings: dict[str, Any], target: Callable[[], Any]) -> dict[str, Run]
             name = f"products, {rows} × {depth} × {columns}"
             found[name] = partial(_multiply, rows, columns, depth)
     for name in GRAMMARS:
-        found[f"grammar, {name}, masked"] = partial(_wander, name)
-        found[f"grammar, {name}, free"] = partial(_wander, None)
-    found[f"sweep, {LABLIB}"] = partial(_sweep, plan["units"])
-    found["sweep, a bare loop"] = partial(_loop, plan["units"])
+        for how in MASKS:
+            found[f"grammar, {name}, {how}"] = partial(_wander, name, how)
     return found
 
 
@@ -72,10 +67,10 @@ def _sampler(kinds: tuple[str, ...], rows: int) -> lablib.Sampler:
 
 
 def _sample(kinds: list[str], rows: int, size: int, _: int) -> Answer:
-    sampler, logits, steps = _sampler(tuple(kinds), rows), logits_of(rows, size), 0
-    for steps in range(steps_of(rows, size)):  # noqa: B007
+    sampler, logits = _sampler(tuple(kinds), rows), logits_of(rows, size)
+    for _ in range(steps_of(rows, size)):
         sampler.sample(range(rows), logits)
-    return {"units": rows * (steps + 1)}
+    return {"units": rows * steps_of(rows, size)}
 
 
 def _sample_rows(rows: int, size: int, _: int) -> Answer:
@@ -143,38 +138,23 @@ def _grammar(name: str) -> Grammar:
     return Grammar(_vocabulary()[0], **GRAMMARS[name])
 
 
-def _wander(name: str | None, turn: int) -> Answer:
-    """Take the likeliest token of each row of logits, of all or of those a grammar allows."""
-    rows, text, found = _vocabulary()[1], [1], None
-    grammar = None if name is None else _grammar(name).copy()
+def _wander(name: str, how: str, turn: int) -> Answer:
+    """Take the likeliest token of each row of logits, of those a grammar allows or of all.
+
+    With "mask alone" the clock runs for the parser and its walk through the vocabulary only.
+    """
+    rows, text, grammar = _vocabulary()[1], [1], _grammar(name).copy()
+    now, seconds = clock(), 0.0
     for i in random.Random(turn).sample(range(len(rows)), len(rows)):
-        logits = rows[i] if grammar is None else grammar(mx.array(text), rows[i])
-        found = int(mx.argmax(logits))
-        text.append(found)
-        if found == 0:  # the text has ended
-            text, grammar = [1], grammar and _grammar(name).copy()
-    return {"units": len(rows)}
-
-
-def _work(steps: int) -> int:
-    value = 1
-    for _ in range(steps):
-        value = value * 48271 % 2147483647
-    return value
-
-
-_MILLISECOND = 10_000  # steps of that, about
-
-
-def _loop(units: int, _: int) -> Answer:
-    for _ in range(units):
-        _work(_MILLISECOND)
-    return {"units": units}
-
-
-def _sweep(units: int, _: int) -> Answer:
-    with tempfile.TemporaryDirectory() as folder:
-        groups = sweep.grouped({"unit": i} for i in range(units))
-        out = Path(folder) / "units.jsonl"
-        sweep.run(groups, lambda _: [{"value": _work(_MILLISECOND)}], out=out, progress=False)
-    return {"units": units}
+        start = now()
+        if how == "mask alone":
+            grammar.read(text)
+            grammar.allowed()
+            seconds += now() - start
+        logits = rows[i] if how == "free" else grammar(mx.array(text), rows[i])
+        text.append(int(mx.argmax(logits)))
+        if how != "mask alone":
+            seconds += now() - start
+        if text[-1] == 0:  # the text has ended
+            text, grammar = [1], _grammar(name).copy()
+    return {"units": len(rows), "seconds": seconds}

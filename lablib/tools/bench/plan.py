@@ -11,7 +11,7 @@ from lablib.tools.saving import save
 
 WHAT = ("decode", "speculation", "votes", "many", "async", "best_of_n")  # beside other engines
 # Parts of lablib beside a plainer way, and particles beside a peer's: only if asked for by name.
-PARTS = ("drafters", "sampler", "sharing", "products", "grammar", "sweep", "smc")
+PARTS = ("drafters", "sampler", "sharing", "products", "grammar", "smc")
 LABLIB, MLX_LM, GENLM, LMXLAB = "lablib", "mlx-lm", "genlm-backend", "lmxlab"
 OLD = "the old checkout"
 NO_FEW_ROWS = "lablib, OpenBLAS alone"
@@ -40,6 +40,7 @@ GRAMMARS: dict[str, dict[str, Any]] = {
         "lark": 'start: term | start "+" term\nterm: /[0-9]+/ | "(" start ")"',
     },
 }
+MASKS = ("masked", "mask alone", "free")
 _VOCABULARY = 8192
 
 
@@ -71,7 +72,6 @@ class Plan:
         sampler: (rows, vocabulary) of a sampler's step.
         sharing: (rows, tokens of the prompt) of texts that share it or hold it each.
         products: rows that are multiplied with the weights of models.
-        units: of a millisecond, that a sweep does.
         seed: of the problems and the draws.
     """
 
@@ -92,14 +92,13 @@ class Plan:
     sampler: tuple[tuple[int, int], ...] = ((1, 512), (64, 512), (1, 32_000), (64, 32_000))
     sharing: tuple[tuple[int, int], ...] = ((2, 768), (4, 768), (8, 64), (16, 64), (64, 256))
     products: tuple[int, ...] = (1, 2, 4, 8, 16)
-    units: int = 5000
     seed: int = 23
 
 
 QUICK = Plan(
     turns=3, decode=(("target", 8),), texts=1, most=12, lengths=(2, 4), voters=("target",), rows=4,
     new=4, prompts=(16,), particles=((4, 4, 2),), cold=4, trunk=16, queue=2,
-    sampler=((1, 512), (4, 512)), sharing=((4, 64),), products=(1,), units=100,
+    sampler=((1, 512), (4, 512)), sharing=((4, 64),), products=(1,),
 )  # fmt: skip
 
 
@@ -222,17 +221,10 @@ def _parts(plan: Plan) -> Iterator[Case]:
             runs = {side: (side, f"products, {name}") for side in (LABLIB, NO_FEW_ROWS)}
             yield Case("products", name, runs, NO_FEW_ROWS)
     for name in GRAMMARS:
-        runs = {label: (LABLIB, f"grammar, {name}, {label}") for label in ("masked", "free")}
+        runs = {label: (LABLIB, f"grammar, {name}, {label}") for label in MASKS}
         yield Case("grammar", name, runs, "free")
-    runs = {label: (LABLIB, f"sweep, {label}") for label in (LABLIB, "a bare loop")}
-    yield Case("sweep", f"{plan.units} units", runs, "a bare loop")
     runs = {side: (side, "smc") for side in (LABLIB, GENLM)}
     yield Case("smc", f"{SMC['n']} particles × {SMC['max_tokens']}", runs, GENLM)
-
-
-def _stories() -> str:
-    told = tasks.stories.problems(5, 400)
-    return " ".join(problem.prompt + problem.answer for problem in told)
 
 
 def settings(plan: Plan, folder: Path, models: Iterable[str]) -> dict[str, Any]:
@@ -251,10 +243,11 @@ def settings(plan: Plan, folder: Path, models: Iterable[str]) -> dict[str, Any]:
         for name, task in tasks.TASKS.items()
     }
     stop = tokenizer.token_to_id("</s>")
+    stories = " ".join(each.prompt + each.answer for each in tasks.stories.problems(5, 400))
     prompts = {str(n): prompt_of(n) for n in (plan.prompt, *plan.prompts, plan.trunk)}
     text = tasks.stories.problems(plan.seed, 1)[0].prompt
     paths = {"models": shipped | made}
     return paths | {
         "plan": asdict(plan), "texts": texts, "stop": stop, "prompts": prompts, "text": text,
-        "stories": tokenizer.encode(_stories()).ids, "queue": QUEUE, "smc": SMC,
+        "stories": tokenizer.encode(stories).ids, "queue": QUEUE, "smc": SMC,
     }  # fmt: skip
