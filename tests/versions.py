@@ -21,7 +21,7 @@ SUITE = ["-m", "pytest", "-q", "-n", "2", "--dist", "loadfile", "--no-loadscope-
 BEGINS = 10 * 60  # after which no further Python is begun
 ENDS = 18 * 60  # after which a Python's suite is stopped: a slow machine tries a part of it
 # What a page runs is the same whichever Python has made it.
-WITHOUT_PAGES = ["-m", "not slow and not benchmark and not browser", "--ignore", "tests/site"]
+WITHOUT_PAGES = ["-m", "not slow and not browser", "--ignore", "tests/site"]
 
 
 def others(accepted: str) -> dict[str, Path]:

@@ -155,26 +155,6 @@ const JOBS = {
       ]);
       return {text, rounds};
     }),
-  // Milliseconds, and tokens, of a text that is written again and again, and of a vote's chains.
-  speed: ({run, chains, repeats}) => {
-    const timed = work => {
-      const begin = performance.now();
-      const tokens = work();
-      return [tokens, performance.now() - begin];
-    };
-    const text = draft => () => write(models.target, draft, run)[0].length;
-    const many = () =>
-      [...vote.samples(models.target, {...run, prompt: chains}, 16)].reduce(
-        (sum, row) => sum + row.text.length - chains.length,
-        0,
-      );
-    const head = models['target-head'];
-    const kinds = {plain: text(null), drafts: text(models.draft), head: text(head), chains: many};
-    return Object.entries(kinds).map(([name, work]) => {
-      work(); // compiled by then
-      return [name, Array.from({length: repeats}, () => timed(work))];
-    });
-  },
   samples: ({run, n}) => {
     const rows = [];
     for (const row of vote.samples(models.target, run, n)) rows[row.stream] = row.text;
