@@ -387,7 +387,7 @@ def test_a_bad_exercise_is_refused(change, message):
 
 
 def counted(function):
-    """Return the function, with its name and its signature, and a list that its calls make longer."""
+    """Return the function under its own name and signature, and a list of its calls."""
     calls = []
 
     @functools.wraps(function)
