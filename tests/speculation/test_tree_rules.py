@@ -43,6 +43,10 @@ def off(rule, shape, options, children=draws, size=4, n=3):
     return np.abs(got - joint(target, (1, 0), n)).max()
 
 
+# Each shape and way to grow under the plain options, the other options at a fork of drawn children.
+@pytest.mark.grid(
+    lambda rule, shape, children, options: not options or (shape, children) == (FORK, draws)
+)
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
 @pytest.mark.parametrize("children", [draws, best])
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
