@@ -18,7 +18,8 @@ ROWS: list[Right | Wrong] = [row for table in TABLES for row in (*table.rights, 
 def test_every_stored_answer_gets_its_due(exercise: str) -> None:
     asked = [row for row in ROWS if row[0] == exercise]
     assert {len(row) for row in asked} == {2, 3}  # some are right, and some are wrong
-    assert faults(asked) == []
+    found = faults(asked)
+    assert not found, "\n\n".join(found)
 
 
 def test_no_answer_is_of_an_exercise_that_is_not_there() -> None:
