@@ -1,8 +1,8 @@
-"""What pytest collects everywhere: lessons with what checks them; one waits for its model.
+"""What pytest collects everywhere: in which tier; lessons come with what checks them.
 
-A lesson's sentences are checked in ``tests/claims``, in the lesson's kernel, each section behind
-its cell. ``pytest tests/claims -k 07`` asks for a lesson too, and compares no recorded output: for
-a machine whose numbers part from the recorded ones.
+One lesson waits for its model. A lesson's sentences are checked in ``tests/claims``, in the
+lesson's kernel, each section behind its cell. ``pytest tests/claims -k 07`` asks for a lesson too,
+and compares no recorded output: for a machine whose numbers part from the recorded ones.
 """
 
 import sys
@@ -22,6 +22,7 @@ sys.path.insert(0, str(Path(__file__).parent / "tests"))
 from oracles import claims
 
 NEEDS = {"12_a_real_model.ipynb": "smollm2"}  # notebook -> the model that has to be fetched for it
+BUILT = {"chrome", "site"}  # fixtures of the second tier: Chromium, and the site whole
 
 
 class Claims(IPyNbCell):
@@ -69,7 +70,12 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> Iterator[N
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Let ``tests/claims`` and its files stand for lessons; their outputs are then not compared."""
+    """Let ``tests/claims`` and its files stand for lessons, whose outputs are then not compared.
+
+    And let ``-m thorough`` mean the second tier, in which what is slow stays a choice of its own.
+    """
+    if config.option.markexpr == "thorough":
+        config.option.markexpr = "thorough and not slow"
     args = []
     for arg in config.args:
         path = (config.invocation_params.dir / arg.split("::")[0]).resolve()
@@ -82,9 +88,19 @@ def pytest_configure(config: pytest.Config) -> None:
     config.args = args
 
 
+def is_thorough(item: pytest.Item) -> bool:
+    """Tell whether a browser is driven, the site is built, or it is one more case of a grid."""
+    if item.get_closest_marker("browser") or BUILT & {*getattr(item, "fixturenames", ())}:
+        return True
+    return any(not mark.args[0](**item.callspec.params) for mark in item.iter_markers("grid"))
+
+
+@pytest.hookimpl(tryfirst=True)  # before pytest looks at the markers
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Skip the notebooks, and what runs them in a browser, whose model is not on this machine."""
     for item in items:
+        if is_thorough(item):
+            item.add_marker(pytest.mark.thorough)
         path = getattr(item, "callspec", None) and item.callspec.params.get("path")
         runs = path if path and item.get_closest_marker("browser") else item.path
         name = NEEDS.get(runs.name)

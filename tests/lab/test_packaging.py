@@ -110,7 +110,10 @@ def test_the_workflow_and_the_classifiers_name_each_python_that_pip_accepts() ->
     low, high = map(int, re.findall(r"3\.(\d+)", PROJECT["requires-python"]))
     versions = [f"3.{minor}" for minor in range(low, high)]
     (job,) = yaml.safe_load((ROOT / ".github/workflows/tests.yml").read_text())["jobs"].values()
-    assert job["strategy"]["matrix"]["python"] == versions
+    matrix = job["strategy"]["matrix"]
+    assert matrix["python"] == versions
+    whole = re.findall(r"matrix\.(\w+) == '([^']+)'", job["steps"][-1]["env"]["ONE_TIER"])
+    assert {name for name, value in whole if value in matrix[name]} == {"os", "python"}
     python = "Programming Language :: Python :: "
     named = [c.removeprefix(python) for c in PROJECT["classifiers"] if c.startswith(python)]
     assert named == versions

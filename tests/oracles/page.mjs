@@ -1,10 +1,11 @@
-// Does jobs with the page's engine: JSON on stdin, as page.py writes it; a list of results on
-// stdout.
-import fs from 'node:fs';
+// Does jobs with the page's engine: lines of JSON on stdin, as page.py writes them. The first one says
+// where all is; each other one is a list of jobs, whose results are a line on stdout.
 import path from 'node:path';
+import readline from 'node:readline';
 import {pathToFileURL} from 'node:url';
 
-const told = JSON.parse(fs.readFileSync(0, 'utf8'));
+const lines = readline.createInterface({input: process.stdin})[Symbol.asyncIterator]();
+const told = JSON.parse((await lines.next()).value);
 const module_ = name => import(pathToFileURL(path.join(told.engine, `${name}.mjs`)));
 const {Cache, Head, Model} = await module_('model');
 const {linear, roomFor} = await module_('product');
@@ -194,7 +195,9 @@ const JOBS = {
   },
 };
 
-const results = [];
-for (const job of told.jobs) results.push(await JOBS[job.do](job));
-// A worker would wait on.
-process.stdout.write(`${JSON.stringify(results)}\n`, () => process.exit());
+for await (const line of lines) {
+  const results = [];
+  for (const job of JSON.parse(line)) results.push(await JOBS[job.do](job));
+  process.stdout.write(`${JSON.stringify(results)}\n`);
+}
+process.exit(); // a worker would wait on

@@ -60,7 +60,7 @@ def test_ngram_by_hand():
     assert ngram().lookup([7, 7], 4) == [7]  # the text ends before the guess does
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(
     st.lists(st.integers(0, 3), min_size=1, max_size=40),
     st.lists(st.integers(1, 6), min_size=1, max_size=8),

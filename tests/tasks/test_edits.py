@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-QUICK = settings(max_examples=100, deadline=None, derandomize=True)
+QUICK = settings(max_examples=100, derandomize=True)
 PROBLEMS = edits.problems(0, 200)
 EXAMPLE = PROBLEMS[0]
 OLD, NEW = EXAMPLE.data[1:]

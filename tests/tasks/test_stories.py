@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracles import tasks as oracle
 
-QUICK = settings(max_examples=100, deadline=None, derandomize=True)
+QUICK = settings(max_examples=100, derandomize=True)
 PROBLEMS = stories.problems(0, 2_000)
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from oracles import tasks as oracle
 
 DIGITS = st.tuples(*[st.integers(0, 9)] * 6)
-QUICK = settings(max_examples=100, deadline=None, derandomize=True)
+QUICK = settings(max_examples=100, derandomize=True)
 EXAMPLE = Problem("sum 7 3 9 0 4 8:", "", "sums", (7, 3, 9, 0, 4, 8))
 RIGHT = "3+9=2;2+7=9;9+0=9;9+8=7;7+4=1;#1"
 
@@ -23,7 +23,7 @@ def problem_of(digits):
 
 
 @given(DIGITS)
-@settings(max_examples=12, deadline=None, derandomize=True)
+@settings(max_examples=12, derandomize=True)
 def test_answer_distribution_equals_the_enumeration_of_all_orders(digits):
     exact = sums.answer_distribution(problem_of(digits))
     assert exact.shape == (10,)

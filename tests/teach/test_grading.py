@@ -33,6 +33,8 @@ import numpy as np
 import pytest
 import submitted
 
+pytestmark = pytest.mark.thorough
+
 CLASS = {case.name: case for case in submitted.odd()}
 # A handful; the slow suite has all of them.
 HANDFUL = [
