@@ -1,22 +1,106 @@
-"""What pytest collects everywhere: the lesson on a real model waits for the model.
+"""What pytest collects everywhere: in which tier; lessons come with what checks them.
 
-A recorded notebook has a picture where a run has a scene's data, from which the page draws it.
+One lesson waits for its model. A lesson's sentences are checked in ``tests/claims``, in the
+lesson's kernel, each section behind its cell. ``pytest tests/claims -k 07`` asks for a lesson too,
+and compares no recorded output: for a machine whose numbers part from the recorded ones.
 """
+
+import sys
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
 
 import lablib  # noqa: F401 (before mlx)
 from lablib.course.plots import scene
 from lablib.models import zoo
 
+import nbformat
 import pytest
+from nbval.plugin import IPyNbCell, IPyNbFile
+
+sys.path.insert(0, str(Path(__file__).parent / "tests"))
+from oracles import claims
 
 NEEDS = {"12_a_real_model.ipynb": "smollm2"}  # notebook -> the model that has to be fetched for it
+BUILT = {"chrome", "site"}  # fixtures of the second tier: Chromium, and the site whole
 
 
+class Claims(IPyNbCell):
+    """What checks a lesson's sentences up to one of its cells."""
+
+    def reportinfo(self) -> tuple[Path, int, str]:
+        """Name the lesson and the cell."""
+        return self.path, 0, f"{self.parent.name}: {self.name}"
+
+
+class Lesson(IPyNbFile):
+    """A lesson as nbval runs it, with its claims between its cells.
+
+    A recorded notebook has a picture where a run has a scene's data, from which the page draws it.
+    """
+
+    def collect(self) -> Iterator[IPyNbCell]:
+        """Yield the cells that run, and behind each cell the section of claims that follows it."""
+        self.skip_compare += (scene.MIME,)
+        cells = {item.cell.id: item for item in super().collect()}
+        made = claims.sections(self.name[:2])
+        number = -1
+        for cell in self.nb.cells:
+            if cell.id in cells:
+                number = cells[cell.id].cell_num
+                yield cells[cell.id]
+            if made.pop(cell.id, None):
+                yield self._claims(cell.id, number, claims.call(self.name[:2], cell.id))
+        for cell_id in made:
+            yield self._claims(cell_id, number, f"raise LookupError('no such cell: {cell_id}')")
+
+    def _claims(self, after: str, number: int, source: str) -> Claims:
+        cell, options = nbformat.v4.new_code_cell(source), defaultdict(bool)
+        name = f"claims after {after}"
+        return Claims.from_parent(self, name=name, cell_num=number, cell=cell, options=options)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> Iterator[None]:
+    """Collect a lesson in place of a bare notebook."""
+    found = yield
+    if file_path.suffix == ".ipynb" and file_path.parent == claims.FOLDER:
+        return [Lesson.from_parent(parent, path=each.path) for each in found]
+    return found
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Let ``tests/claims`` and its files stand for lessons, whose outputs are then not compared.
+
+    And let ``-m thorough`` mean the second tier, in which what is slow stays a choice of its own.
+    """
+    if config.option.markexpr == "thorough":
+        config.option.markexpr = "thorough and not slow"
+    args = []
+    for arg in config.args:
+        path = (config.invocation_params.dir / arg.split("::")[0]).resolve()
+        if claims.CLAIMS in (path, path.parent):
+            number = "*" if path == claims.CLAIMS else path.stem
+            args += map(str, sorted(claims.FOLDER.glob(f"{number}_*.ipynb")))
+            config.option.nbval_lax = True
+        else:
+            args.append(arg)
+    config.args = args
+
+
+def is_thorough(item: pytest.Item) -> bool:
+    """Tell whether a browser is driven, the site is built, or it is one more case of a grid."""
+    if item.get_closest_marker("browser") or BUILT & {*getattr(item, "fixturenames", ())}:
+        return True
+    return any(not mark.args[0](**item.callspec.params) for mark in item.iter_markers("grid"))
+
+
+@pytest.hookimpl(tryfirst=True)  # before pytest looks at the markers
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Skip the notebooks, and what runs them in a browser, whose model is not on this machine."""
     for item in items:
-        if hasattr(item.parent, "skip_compare"):
-            item.parent.skip_compare += (scene.MIME,) * (scene.MIME not in item.parent.skip_compare)
+        if is_thorough(item):
+            item.add_marker(pytest.mark.thorough)
         path = getattr(item, "callspec", None) and item.callspec.params.get("path")
         runs = path if path and item.get_closest_marker("browser") else item.path
         name = NEEDS.get(runs.name)

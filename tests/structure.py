@@ -1,6 +1,6 @@
 """Measures the shape of a checkout: sizes, density, imports, and what runs for twelve tokens.
 
-    python tests/structure.py [--root PATH] [--json]
+    python tests/structure.py [--root PATH]
 
 It reads any checkout of lablib, older ones too, so that two can be compared. The *engine* is all of
 ``lablib/`` but what teaches, grades and makes it (``OUTSIDE``), and but stored checkpoints.
@@ -13,10 +13,6 @@ A **decoding loop** is a ``while`` or ``for`` of ``inference/`` (but of ``async_
 no text) that itself, and no loop or function inside it, calls what brings texts one token or one
 round further: something named as in ``STEPS``; or both something that forwards, as in ``FORWARDS``,
 and something that chooses tokens, as in ``CHOICES``. Underscores at the front don't matter.
-
-A **reader of prompts** is a function there that cuts a prompt or hands one to a model: it calls
-something named as in ``READERS`` with an argument in which a name with "prompt" in it occurs; or it
-knows a ``step_size`` and forwards.
 
 A **walk** is what runs for twelve tokens: the calls of Python functions in ``lablib/``, in their
 order, of a whole call of the library, argument checks and construction included, in the thread that
@@ -49,8 +45,6 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from tabulate import tabulate
-
 ROOT = Path(__file__).parents[1]
 OLDER = {"lessons", "plots", "replay", "theory", "tasks", "classroom", "workshop"}
 OUTSIDE = {"course", "teach", "tools"} | OLDER  # folders right inside lablib/
@@ -60,7 +54,6 @@ PROMPT = "On a sunny day, Mia finds"
 STEPS = {"advance", "decode", "round", "run_round", "step"}
 FORWARDS = {"forward", "model", "read", "target"}
 CHOICES = {"choose", "decide", "draw", "judge", "plain", "sample"}
-READERS = FORWARDS | {"chunks", "pieces", "prefill", "read_prompt", "read_up_to_last"}
 
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 LOOPS = (ast.While, ast.For, ast.AsyncFor)
@@ -161,15 +154,6 @@ class Package:
         names = [(Path(file).stem, file) for file in self.engine]
         return several(pair for pair in names if pair[0] not in ("__init__", "__main__"))
 
-    def names_defined_twice(self) -> dict[str, list[str]]:
-        """Return the functions and classes that several files of ``inference`` define."""
-        return several(
-            (node.name, file)
-            for file in self.inference()
-            for node in self.trees[file].body
-            if isinstance(node, (*FUNCTIONS, ast.ClassDef))
-        )
-
     def questions(self) -> list[str]:
         """Return where a docstring of the engine begins with What, How or Whether."""
         found = []
@@ -201,10 +185,6 @@ class Package:
             for node in inside(function, (*FUNCTIONS, ast.Lambda))
             if isinstance(node, LOOPS) and decodes(node)
         ]
-
-    def prompt_readers(self) -> list[str]:
-        """Return the functions that read prompts; what one is says the top of this file."""
-        return [where for where, function in self.writers() if reads_prompts(function)]
 
     # --- imports ------------------------------------------------------------------------------
 
@@ -400,32 +380,6 @@ def decodes(loop: ast.While | ast.For | ast.AsyncFor) -> bool:
     calls = calls_in(ast.Tuple(again), (*LOOPS, *FUNCTIONS, ast.Lambda))
     names = {called(call).lstrip("_") for call in calls}
     return bool(names & STEPS or (names & FORWARDS and names & CHOICES))
-
-
-def reads_prompts(function: ast.AST) -> bool:
-    """Return whether this function, without those inside it, reads prompts."""
-    calls = calls_in(function, FUNCTIONS)
-    if any(called(call) in READERS and mentions(call, "prompt") for call in calls):
-        return True
-    names = (named(node) for node in inside(function, FUNCTIONS))
-    knows = any("step_size" in name for name in names)
-    return knows and any(called(call) in FORWARDS for call in calls)
-
-
-def mentions(call: ast.Call, word: str) -> bool:
-    """Return whether an argument of a call has ``word`` in one of its names."""
-    arguments = [*call.args, *(keyword.value for keyword in call.keywords)]
-    nodes = (node for argument in arguments for node in ast.walk(argument))
-    return any(word in named(node) for node in nodes)
-
-
-def named(node: ast.AST) -> str:
-    """Return the name that a variable, an attribute or a parameter has, or ""."""
-    if isinstance(node, ast.Name):
-        return node.id
-    if isinstance(node, ast.Attribute):
-        return node.attr
-    return node.arg if isinstance(node, ast.arg) else ""
 
 
 def import_nodes(tree: ast.AST, deferred: bool) -> Iterator[ast.Import | ast.ImportFrom]:
@@ -661,9 +615,7 @@ def structure(package: Package) -> dict[str, Any]:
         "lines": package.lines(),
         "density": {room: density.report() for room, density in package.density().items()},
         "decoding loops": package.decoding_loops(),
-        "readers of prompts": package.prompt_readers(),
         "modules of one name": package.modules_of_one_name(),
-        "names defined twice in inference": package.names_defined_twice(),
         "docstrings with What, How, Whether": package.questions(),
         "files over 400 lines": package.files_over(400),
         "longest in the engine": [asdict(f) for f in package.functions(package.engine)[:8]],
@@ -705,67 +657,17 @@ def subfolders(package: Package, folder: str) -> list[str]:
     return sorted({rest.split("/")[0] for rest in files if "/" in rest})
 
 
-def tables(found: dict[str, Any]) -> str:
-    """Return everything found as tables of text."""
-    parts = []
-
-    def table(title: str, rows: list[Any], headers: Any = ()) -> None:
-        lines = tabulate(rows, headers, "github", floatfmt=".1f") if rows else "none"
-        parts.append(f"## {title}\n\n{lines}")
-
-    def listing(title: str, lines: Iterable[str]) -> None:
-        lines = list(lines)
-        parts.append("\n".join([f"## {title}: {len(lines)}", "", *lines]).rstrip())
-
-    table("Lines of Python by room", list(found["lines"].items()), ["room", "lines"])
-    rows = [{"room": room} | numbers for room, numbers in found["density"].items()]
-    table("How close the engine is written", rows, "keys")
-    walks = found.get("walks", {})
-    rows = [[name, *list(numbers.values())[:3]] for name, numbers in walks.items()]
-    table("Walks of twelve tokens", rows, ["", "files", "calls", "changes of file"])
-    for name, numbers in walks.items():
-        parts.append(f"Files of {name}: {', '.join(numbers['names'])}")
-    ways = found.get("ways", {})
-    rows = [[name, way["files"], way["calls"]] for name, way in ways.items()]
-    table("The way of a token", rows, ["", "files", "calls"])
-    for name, numbers in ways.items():
-        parts.append(f"Files of {name}: {', '.join(numbers['names'])}")
-    listing("Decoding loops", found["decoding loops"])
-    listing("Readers of prompts", found["readers of prompts"])
-    for kind in ("modules of one name", "names defined twice in inference"):
-        listing(kind.capitalize(), [f"{name}: {', '.join(f)}" for name, f in found[kind].items()])
-    questions = found["docstrings with What, How, Whether"]
-    counts = Counter(where.split()[0] for where in questions)
-    listing("Docstrings that begin with What, How or Whether", questions)
-    parts.append(f"Of functions: {counts['function']}")
-    table("Functions over a screen", list(found["over a screen"].items()), ["where", "functions"])
-    table("The longest functions of the engine", found["longest in the engine"], "keys")
-    table("The longest functions", found["longest"], "keys")
-    long_files = list(found["files over 400 lines"].items())
-    table("Files over 400 lines", long_files, ["file", "lines"])
-    for kind in (key for key in found if key.startswith("cycles")):
-        table(f"Import {kind}", [[" ".join(cycle)] for cycle in found[kind]])
-    rows = [[folder, *list(numbers.values())[:3]] for folder, numbers in found["floors"].items()]
-    headers = ["folder", "modules or rooms", "floors", "with imports inside functions"]
-    table("Floors of imports", rows, headers)
-    parts.append("The longest: " + " → ".join(found["floors"]["inference"]["path"]))
-    table("What a lesson opens", found["lessons"], "keys")
-    return "\n\n".join(parts)
-
-
 def main() -> None:
     """Print the structure of a checkout, without walks (on stderr: why) where it does not run."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--root", type=Path, default=ROOT, help="the checkout (default: this one)")
-    parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
-    arguments = parser.parse_args()
-    root = arguments.root.resolve()
+    root = parser.parse_args().root.resolve()
     found = structure(Package(root))
     try:
         found |= run_in(root)
     except RuntimeError as error:
         print(f"no walks: {error}", file=sys.stderr)
-    print(json.dumps(found, indent=2) if arguments.json else tables(found))
+    print(json.dumps(found, indent=1))
 
 
 if __name__ == "__main__":

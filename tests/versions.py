@@ -1,8 +1,8 @@
-"""Runs the suite, but for the site and what opens a browser, on each other Python of this machine.
+"""Runs the engine's rooms, in their first tier, on each other Python of this machine.
 
 ``python3 tests/versions.py`` makes an environment of its own for each, prints the last line of each
 run, or its end if it fails, and fails if one fails. A run that takes long is stopped, and its line
-says so. The README's command tests this Python whole.
+says so. The README's command tests this Python, with the lessons and the classroom.
 """
 
 import os
@@ -18,10 +18,12 @@ from standalone import ROOT, environment, pythons, run
 
 SUITE = ["-m", "pytest", "-q", "-n", "2", "--dist", "loadfile", "--no-loadscope-reorder"]
 # Seconds: the rest of an hour needs its time, too.
-BEGINS = 10 * 60  # after which no further Python is begun
-ENDS = 18 * 60  # after which a Python's suite is stopped: a slow machine tries a part of it
-# What a page runs is the same whichever Python has made it.
-WITHOUT_PAGES = ["-m", "not slow and not benchmark and not browser", "--ignore", "tests/site"]
+BEGINS = 3 * 60  # after which no further Python is begun
+ENDS = 6 * 60  # after which a Python's suite is stopped: a slow machine tries a part of it
+ROOMS = (
+    "async_lm", "cache", "models", "sampling", "speculation", "speculation_greedy",
+    "speculation_lossless", "steering", "tokens", "voting",
+)  # fmt: skip
 
 
 def others(accepted: str) -> dict[str, Path]:
@@ -38,13 +40,14 @@ def suite(python: Path, folder: Path, *more: str) -> tuple[int, str]:
     Args:
         python: what the environment is made of.
         folder: where it is made; it must exist.
-        *more: which tests; all of them by default.
+        *more: which tests; those of the engine by default.
     """
     inside = environment(python, folder / "environment")
     run([inside, "-m", "pip", "install", "-q", "--editable", f"{ROOT}[test]"], folder)
+    asked = more or [f"tests/{room}" for room in ROOMS]
     clean = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "VIRTUAL_ENV"))}
     with subprocess.Popen(
-        [inside, *SUITE, *WITHOUT_PAGES, *more], cwd=ROOT, env=clean, text=True,
+        [inside, *SUITE, *asked], cwd=ROOT, env=clean, text=True,
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
     ) as running:  # fmt: skip
         try:

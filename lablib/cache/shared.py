@@ -13,7 +13,7 @@ from lablib.models import kernels
 import mlx.core as mx
 
 _STEP = 32  # tokens by which the rows' own part grows; 8 to 64 take as long
-_PAYS = 8192  # (n - 1)² · P from which on it does: see ``bench_voting.py sharing``
+_PAYS = 8192  # (n - 1)² · P from which on it does: see ``python -m lablib bench sharing``
 
 
 class SharedPrefix:

@@ -1,4 +1,4 @@
-"""The functions of a lesson: ``check``, ``predict`` and their like, and ``claim``."""
+"""The functions of a lesson: ``check``, ``predict`` and their like."""
 
 import importlib
 from typing import Any
@@ -6,7 +6,6 @@ from typing import Any
 _HOMES = {
     "checks.checking": ["assessment", "check", "hint", "progress", "solution"],
     "checks.predictions": ["outcome", "predict", "recall"],
-    "claims": ["claim"],
     "waiting": ["watch"],
 }
 __all__ = sorted(name for names in _HOMES.values() for name in names)

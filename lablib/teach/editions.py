@@ -21,7 +21,7 @@ from lablib.folders import write_whole
 from lablib.validation import BadValue
 
 QUESTION = "**Question.**"
-CLAIMS = "claims"  # the tag of a folded cell that checks the sentences above it
+IMPORTS = "setup"  # the id of the cell of a lesson that imports, and does nothing else
 _NOTHING = {"output_type": "display_data", "data": {}, "metadata": {}}
 Notebook = dict[str, Any]  # as in the file; nbformat's nodes are such dictionaries too
 Cell = dict[str, Any]
@@ -142,16 +142,14 @@ def joined(outputs: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
             yield {"output_type": "stream", "name": name, "text": text}
 
 
-def is_claims(cell: Cell) -> bool:
-    """Return whether a cell checks what the text above it claims."""
-    return CLAIMS in cell["metadata"].get("tags", ())
-
-
 def unfold(cell: Cell) -> None:
-    """Take away what was said about showing a code cell; what checks claims stays folded."""
+    """Take away what was said about showing a code cell; the lesson's imports stay folded.
+
+    Colab folds what is a form; VS Code keeps what is folded to itself, and shows them.
+    """
     cell["metadata"].pop("jupyter", None)
-    if is_claims(cell):
-        cell["metadata"]["jupyter"] = {"source_hidden": True}
+    if cell.get("id") == IMPORTS:
+        cell["metadata"] |= {"cellView": "form", "jupyter": {"source_hidden": True}}
 
 
 def unrun(cell: Cell) -> None:

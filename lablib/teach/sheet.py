@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from lablib.teach.deck import SOURCE
-from lablib.teach.editions import QUESTION, Cell, Notebook, answered, is_claims
+from lablib.teach.editions import QUESTION, Cell, Notebook, answered
 from lablib.teach.markdown import code_html, code_style, plain
 from lablib.teach.markdown import html as to_html
 from lablib.teach.shown import given, printed_html, shown
@@ -125,12 +125,12 @@ def _article(number: int, board: Board, answers: bool) -> str:
 
 
 def _section(notebook: Notebook) -> list[Cell]:
-    """Return the cells of *By hand*: no checks of claims, and no ``predict``, which asks again."""
+    """Return the cells of *By hand*, but no ``predict``, which asks again."""
     cells: list[Cell] = []
     for cell in notebook["cells"]:
         if cells and cell["source"].startswith("## "):
             break
-        if is_claims(cell) or cell["source"].startswith("predict("):
+        if cell["source"].startswith("predict("):
             continue
         if cells or cell["source"].startswith(SECTION):
             cells.append(cell)

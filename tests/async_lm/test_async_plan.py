@@ -22,7 +22,7 @@ def looked_up(prompts, known):
         yield prompt, held, prompt[:held]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(PROMPTS, st.lists(st.integers(0, 11)), PROMPTS)
 def test_every_missing_prefix_runs_once_and_in_order(prompts, cached, others):
     known = prefixes([prompts[i] for i in cached if i < len(prompts)] + others)
@@ -44,7 +44,7 @@ def test_every_missing_prefix_runs_once_and_in_order(prompts, cached, others):
     assert sorted(answered) == sorted(prompts)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(PROMPTS, PROMPTS, st.integers(1, 9), st.sampled_from([1, 10, 1 << 18, 1 << 21]))
 def test_forwards_keep_their_bounds_and_come_to_an_end(prompts, others, step, vocab_size):
     runs = plan_runs(looked_up(prompts, prefixes(others)))

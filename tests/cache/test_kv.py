@@ -49,7 +49,7 @@ def agree(kind, cache, histories, probe=5):
     assert np.abs(np.array(logits) - fresh).max() < tolerance
 
 
-@settings(max_examples=12, deadline=None, derandomize=True)
+@settings(max_examples=12, derandomize=True)
 @given(data=st.data())
 @pytest.mark.parametrize("kind", KINDS)
 def test_any_sequence_of_operations_equals_fresh_forwards(kind, data):

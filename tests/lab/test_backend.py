@@ -95,6 +95,7 @@ def test_a_current_openblas_is_made_once_whole_and_for_this_user_only(tmp_path: 
 
 
 @linux
+@pytest.mark.thorough
 def test_several_at_once_make_one_library(tmp_path: Path) -> None:
     environment = os.environ | {"XDG_CACHE_HOME": str(tmp_path)}
     asked = [sys.executable, "-c", PRODUCT]
@@ -113,6 +114,7 @@ def test_without_a_folder_of_its_own_it_is_made_among_temporary_files(tmp_path: 
 
 
 @linux
+@pytest.mark.thorough
 def test_without_a_home_it_is_made_among_temporary_files(tmp_path: Path) -> None:
     homeless = "import os; os.path.expanduser = lambda path: path\n"
     source, path, _ = run(homeless + WHICH, XDG_CACHE_HOME="", TMPDIR=str(tmp_path)).stdout.split(

@@ -4,7 +4,6 @@ import pydoc
 import re
 from pathlib import Path
 
-from lablib import __main__ as command_line
 from lablib.course.checks.exercises import exercises
 from lablib.teach.editions import part_of
 
@@ -49,16 +48,6 @@ def test_a_lesson_leads_back_and_on(lesson):
     assert "(GLOSSARY.md)" in last
     if place + 1 < len(order):
         assert f"**Next lesson** {link(order[place + 1])}" in last
-
-
-@pytest.mark.parametrize("page", [GUIDE, GLOSSARY], ids=["guide", "glossary"])
-def test_the_pages_links_resolve(page):
-    targets = re.findall(r"\]\(([^)\s]+)\)", page)
-    assert targets
-    for target in targets:
-        path, _, place = target.partition("#")
-        assert re.match("https://", path) or (FOLDER / path).exists(), target
-        assert not place or place in map(anchor, ENTRIES), target
 
 
 # --- the glossary -----------------------------------------------------------------------------
@@ -161,13 +150,3 @@ def test_the_plans_minutes_add_up():
         for _, taught, said in rows:
             assert int(said) == sum(minutes(lesson)[1] for lesson in taught.split(", ")), taught
     assert {lesson for _, taught, _ in rows for lesson in taught.split(", ")} == {*LESSONS}
-
-
-def test_the_guides_commands_and_files_exist():
-    (choices,) = [
-        action.choices for action in command_line._parser()._actions if action.dest != "help"
-    ]
-    commands = re.findall(r"python -m lablib (\w+)", GUIDE)
-    assert {*commands} <= {*choices}, commands
-    for command, flag in re.findall(r"python -m lablib (\w+)[^`\n]* (--[\w-]+)", GUIDE):
-        assert flag in choices[command]._option_string_actions, (command, flag)

@@ -1,4 +1,4 @@
-"""Every lesson holds in half precision, as models compute on a GPU or a Mac.
+"""Every lesson, and what it claims, holds in half precision, as models compute on a GPU or a Mac.
 
 On a CPU the zoo computes in float32. Here each kernel is told otherwise before its first cell, by a
 start-up file of IPython, not by an option of the library.
@@ -9,6 +9,7 @@ from pathlib import Path
 import nbformat
 import pytest
 from nbclient import NotebookClient
+from oracles.claims import call, sections
 
 pytestmark = pytest.mark.slow
 
@@ -36,8 +37,13 @@ def test_a_lesson_runs_in_half_precision(path, dtype, tmp_path, monkeypatch):
     (startup / "half.py").write_text(STARTUP.format(dtype=dtype))
     monkeypatch.setenv("IPYTHONDIR", str(tmp_path))
     notebook = nbformat.read(path, as_version=4)
+    lesson, cells = path.name[:2], []
+    for cell in notebook.cells:
+        cells.append(cell)
+        if cell.id in sections(lesson):
+            cells.append(nbformat.v4.new_code_cell(call(lesson, cell.id), id=f"{cell.id}-claims"))
     proof = nbformat.v4.new_code_cell(PROOF.format(dtype=dtype), id="proof")
-    notebook.cells.append(proof)
+    notebook.cells = [*cells, proof]
     # Half precision bypasses BLAS on a CPU: 3 to 9 times slower.
     where = {"metadata": {"path": path.parent}}
     NotebookClient(notebook, timeout=900, allow_errors=True, resources=where).execute()

@@ -78,6 +78,7 @@ MISTAKES = {
     "asserts nothing": lambda nb: nb.cells.append(
         nbformat.v4.new_code_cell("1", metadata={"tags": ["nbval-ignore-output"]})
     ),
+    "does more than import": lambda nb: code(nb).update(source="import lablib\nlablib.doctor()"),
     "counter is not measure.clock": lambda nb: code(nb).update(source="s = time.perf_counter()"),
     "thread_time is not measure.clock": lambda nb: code(nb).update(source="now = time.thread_time"),
     "absolute path '/tmp/x": lambda nb: code(nb).update(source="open('/tmp/x')"),

@@ -81,7 +81,6 @@ except KeyboardInterrupt:
     monkeypatch.setattr(versions, "environment", lambda python, folder: python)
     monkeypatch.setattr(versions, "run", lambda command, folder: "")
     monkeypatch.setattr(versions, "SUITE", ["-c", script])
-    monkeypatch.setattr(versions, "WITHOUT_PAGES", [])
     monkeypatch.setattr(versions, "ENDS", 3)
     found, said = versions.suite(Path(sys.executable), tmp_path)
     assert found == wrong

@@ -292,16 +292,10 @@ def f(x):  # fmt: skip
 
 
 def test_names_that_stand_for_two_things_are_found(tmp_path: Path) -> None:
-    files = {
-        "inference/a/tree": "def rule(): ...\n\n\nclass C:\n    def g(self): ...",
-        "inference/b/tree": "def rule():\n    def g(): ...",
-        "cache/tree": "def rule(): ...",
-        "course/tree": "def rule(): ...",
-    }
-    package = write(tmp_path, **files)
+    rooms = ("inference/a", "inference/b", "cache", "course")
+    package = write(tmp_path, **{f"{room}/tree": "" for room in rooms})
     trees = ["cache/tree.py", "inference/a/tree.py", "inference/b/tree.py"]
     assert package.modules_of_one_name() == {"tree": trees}
-    assert package.names_defined_twice() == {"rule": trees[1:]}
 
 
 LOOPS = """
@@ -338,32 +332,6 @@ def test_decoding_loops_are_found(tmp_path: Path) -> None:
     package = write(tmp_path, **files)
     names = ["Loop.run (line 4)", "Loop.whole (line 9)", "Loop.nested (line 16)"]
     assert package.decoding_loops() == [f"inference/a.py {name}" for name in names]
-
-
-READERS = """
-def whole(model, prompt):
-    for chunk in chunks(prompt, 512):
-        model(chunk)
-
-def shared(reader, rows):
-    return [reader.read(row.prompt) for row in rows]
-
-def pieces(model, text, step_size):
-    for start in range(0, len(text), step_size):
-        model(text[start : start + step_size])
-
-def outer(model, prompt, prefill_step_size):
-    def inner():
-        return model.forward(tokens=prompt)
-
-    return inner, Reader(model, prefill_step_size)
-"""
-
-
-def test_readers_of_prompts_are_found(tmp_path: Path) -> None:
-    package = write(tmp_path, **{"inference/a": READERS, "inference/async_lm/b": READERS})
-    names = ["whole", "shared", "pieces", "outer.inner"]
-    assert package.prompt_readers() == [f"inference/a.py {name}" for name in names]
 
 
 def test_a_walk_is_followed(tmp_path: Path) -> None:

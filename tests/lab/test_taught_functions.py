@@ -407,6 +407,7 @@ def test_every_function_of_the_map_is_called(name: str) -> None:
     assert CALLS.get(name), f"CALLS needs the public calls that run {name}"
 
 
+@pytest.mark.grid(lambda name, call, by_definition: not by_definition)  # that way asks them anyhow
 @pytest.mark.parametrize(("name", "call", "by_definition"), [*cases()])
 def test_a_replaced_function_is_noticed(
     name: str, call: Call, by_definition: bool, monkeypatch: pytest.MonkeyPatch

@@ -55,7 +55,7 @@ def close(a, b, tolerance=2e-5):
 # --- against others ---------------------------------------------------------------------------
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(
     kv_heads=st.integers(1, 3),
     group=st.integers(1, 3),

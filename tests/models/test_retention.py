@@ -61,7 +61,7 @@ def test_one_step_at_a_time():
     close(state, last)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(
     st.lists(st.lists(st.booleans(), min_size=12, max_size=12), min_size=1, max_size=4),
     st.integers(1, 12),

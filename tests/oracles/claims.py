@@ -2,14 +2,19 @@
 
     python tests/oracles/claims.py 06
 
-prints those that nothing checks yet, as lines for a cell of claims. What only defines, instructs,
-cites, proves, or is worked out on paper goes to ``tests/lessons/stated/06.txt`` instead, a line
-each: ``definition: The sentence.``
+prints those that nothing checks yet, as lines for ``tests/claims/06.py``. What only defines,
+instructs, cites, proves, or is worked out on paper goes to ``tests/lessons/stated/06.txt`` instead,
+a line each: ``definition: The sentence.``
 
 A sentence *claims* if it has a number (a digit, or a word from *two* on), a comparison or a
 superlative (*than*, *less*, *best*, *fastest*, *never*, *every*, *none*, *twice*, ...), or a cause
 (*because*, *so*, *therefore*). Headings, questions, exercises, aims, papers and links to other
 lessons do not count, nor does what stands in code or in a table.
+
+A section of ``tests/claims/06.py``, ``# %% after by-hand-answer``, checks what is said up to a
+cell. When pytest runs the lesson, it is run behind that cell, in the lesson's kernel
+(``conftest.py`` at the root). It sees the lesson's names and what earlier sections have made; the
+lesson sees nothing of it: what is tested is the lesson that a student runs.
 """
 
 import ast
@@ -20,12 +25,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lablib.teach.editions import is_claims, part_of, read_notebook
+from lablib.teach.editions import part_of, read_notebook
 
-FOLDER = Path(__file__).parents[2] / "notebooks"
-STATED = Path(__file__).parents[1] / "lessons" / "stated"
+TESTS = Path(__file__).parents[1]
+FOLDER = TESTS.parent / "notebooks"
+CLAIMS = TESTS / "claims"
+STATED = TESTS / "lessons" / "stated"
 # Lessons whose sentences are not yet beside their checks. It only shrinks.
 NOT_YET: set[str] = set()
+_MADE: dict[str, Any] = {}  # what sections see, in a lesson's kernel
 REASONS = {"definition", "instruction", "citation", "proof", "by-hand"}
 
 NUMBER = (
@@ -45,6 +53,7 @@ CLAIM = re.compile(f"{NUMBER}|{COMPARISON}|{CAUSE}", re.IGNORECASE)
 SKIPPED = re.compile(
     r"#|\||<|\*\*(You will be able to|Time|Further reading|Previous lesson|Next)|\[?\d\d · "
 )
+SECTION = re.compile(r"# %% after (\S+)")
 PAPER = re.compile(r".*\]\(https?://\S+\)")
 ENDS = r"(?:(?<!al\.)(?<=[.!?])|(?<=[.!?][\"”)*_])|(?<=[.!?][\"”)*_]{2}))"
 END = re.compile(ENDS + r"\s+(?=[\"“(*_`\[]*[A-ZΑ-Ωα-ω0-9√σ])")
@@ -65,7 +74,7 @@ class Sentence:
 
 @dataclass(frozen=True)
 class Check:
-    """A ``claim(sentence, condition)``, and the number of its cell."""
+    """A ``claim(sentence, condition)``, and the number of the cell that it follows."""
 
     text: str
     cell: int
@@ -103,15 +112,70 @@ def _paragraphs(source: str) -> Iterator[str]:
             yield " ".join(first.split())
 
 
-def checks(notebook: Any) -> list[Check]:
-    """Return every ``claim`` of a lesson's folded cells, in order."""
+def checks(notebook: Any, made: dict[str, str]) -> list[Check]:
+    """Return every ``claim`` of a lesson's sections, in order of the cells that they follow."""
     found = []
     for number, cell in enumerate(notebook["cells"]):
-        if cell["cell_type"] == "code" and is_claims(cell):
-            for node in ast.walk(ast.parse(cell["source"])):
-                if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "claim":
-                    found.append(Check(plain(ast.literal_eval(node.args[0])), number, node.args[1]))
+        for node in ast.walk(ast.parse(made.get(cell["id"], ""))):
+            if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "claim":
+                found.append(Check(plain(ast.literal_eval(node.args[0])), number, node.args[1]))
     return found
+
+
+def sections(lesson: str) -> dict[str, str]:
+    """Return the code of a lesson's sections, by the cell that each follows.
+
+    Each stands on its own lines of the file, blank ones before it, behind the file's first lines:
+    what it imports.
+    """
+    path = CLAIMS / f"{lesson}.py"
+    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    begins = [n for n, line in enumerate(lines) if SECTION.fullmatch(line)]
+    found: dict[str, str] = {}
+    for begin, end in zip(begins, [*begins[1:], len(lines)], strict=True):
+        cell = SECTION.fullmatch(lines[begin])[1]
+        if cell in found:
+            raise ValueError(f"{path.name} must have one section after {cell!r}, got two")
+        blank = [""] * (begin - begins[0])
+        found[cell] = "\n".join([*lines[: begins[0]], *blank, *lines[begin:end]])
+    return found
+
+
+def call(lesson: str, after: str) -> str:
+    """Return the code that has a lesson's kernel run a section, and leaves no name there."""
+    path = f"__import__('sys').path.append({str(TESTS)!r})"
+    module = "__import__('importlib').import_module('oracles.claims')"
+    return f"{path}\n{module}.run({lesson!r}, {after!r}, globals())"
+
+
+def run(lesson: str, after: str, names: dict[str, Any]) -> None:
+    """Run a section of a lesson's claims: a kernel is asked to.
+
+    Args:
+        lesson: its number.
+        after: the id of the cell that the section follows.
+        names: the lesson's, which stay as they are.
+    """
+    _MADE.update(names, claim=claim)
+    code = compile(sections(lesson)[after], str(CLAIMS / f"{lesson}.py"), "exec")
+    exec(code, _MADE)
+
+
+def claim(sentence: str, holds: object) -> None:
+    """Raise if what a sentence of the lesson says does not hold; otherwise say nothing.
+
+    Args:
+        sentence: as it stands in the text above.
+        holds: True or False, NumPy's too. Anything else is refused: a NaN, say, counts as true.
+
+    Raises:
+        AssertionError: it does not hold.
+        TypeError: ``holds`` is no truth value.
+    """
+    if type(holds).__name__ not in ("bool", "bool_"):
+        raise TypeError(f"holds must be True or False, got {holds!r}")
+    if not holds:
+        raise AssertionError(f"this does not hold here: {sentence}")
 
 
 def stated(lesson: str) -> dict[str, str]:
@@ -121,17 +185,20 @@ def stated(lesson: str) -> dict[str, str]:
     return {plain(text): reason for reason, text in (line.split(": ", 1) for line in lines if line)}
 
 
-def complaints(notebook: Any, said: dict[str, str]) -> list[str]:
+def complaints(notebook: Any, made: dict[str, str], said: dict[str, str]) -> list[str]:
     """Return what is wrong with a lesson's claims, a line each.
 
     Args:
         notebook: the lesson.
+        made: its sections, by the cell that each follows.
         said: sentences that need no check, each with the reason.
     """
-    own, made = sentences(notebook), checks(notebook)
-    texts, checked = {each.text: each.cell for each in own}, {each.text for each in made}
+    own, claimed = sentences(notebook), checks(notebook, made)
+    texts, checked = {each.text: each.cell for each in own}, {each.text for each in claimed}
     found = [f"nothing checks: {each.text}" for each in open_claims(own, checked | {*said})]
-    for check in made:
+    cells = {cell["id"] for cell in notebook["cells"]}
+    found += [f"no such cell: {cell}" for cell in made if cell not in cells]
+    for check in claimed:
         if check.text not in texts:
             found.append(f"no such sentence: {check.text}")
         elif check.cell < texts[check.text]:
@@ -161,16 +228,16 @@ def lesson_path(lesson: str) -> Path:
 def main(lesson: str) -> None:
     """Print what is wrong, then the open claims by cell, to be pasted."""
     notebook = read_notebook(lesson_path(lesson))
-    said = stated(lesson)
-    for line in complaints(notebook, said):
+    made, said = sections(lesson), stated(lesson)
+    for line in complaints(notebook, made, said):
         if not line.startswith("nothing checks"):
             print(line)
-    known = {each.text for each in checks(notebook)} | {*said}
+    known = {each.text for each in checks(notebook, made)} | {*said}
     cell = -1
     for each in open_claims(sentences(notebook), known):
         if each.cell != cell:
             cell = each.cell
-            print(f"\n# behind cell {cell}, {notebook['cells'][cell]['id']}")
+            print(f"\n# %% after {notebook['cells'][cell]['id']}")
         text = each.text.replace('"', '\\"')
         print(f'claim("{text}", )')
 

@@ -1,16 +1,15 @@
-"""GGUF files of Llamas, written, rounded and read byte by byte, and what they mean.
+"""GGUF files of Llamas, written, rounded and read by llama.cpp's own package, and what they mean.
 
-From the format's description (ggml's docs/gguf.md, version 3), the reference roundings of ggml
-(blocks of 32 weights), and the order of rows that llama.cpp gives queries and keys. In NumPy and
-plain Python; nothing of lablib or MLX computes here.
+The order of rows that llama.cpp gives queries and keys is here, in NumPy; nothing of lablib or MLX
+computes.
 """
 
 import struct
 
+import gguf
 import numpy as np
 
-BLOCK = 32
-KINDS = {"F32": 0, "F16": 1, "Q4_0": 2, "Q4_1": 3, "Q5_0": 6, "Q8_0": 8, "Q6_K": 14, "I8": 24}
+KINDS = gguf.GGMLQuantizationType
 FILE_TYPES = {"F32": 0, "F16": 1, "Q4_0": 2, "Q4_1": 3, "Q8_0": 7}
 
 
@@ -19,66 +18,14 @@ FILE_TYPES = {"F32": 0, "F16": 1, "Q4_0": 2, "Q4_1": 3, "Q8_0": 7}
 
 def blocks(kind, weights):
     """Round float32 ``(rows, columns)``: the bytes, and the float32 numbers that they mean."""
-    w = np.asarray(weights, np.float32)
-    if kind == "F32":
-        return w.tobytes(), w
-    if kind == "F16":
-        return w.astype("<f2").tobytes(), w.astype(np.float16).astype(np.float32)
-    x = w.reshape(-1, BLOCK)
-    if kind == "Q4_0":  # the largest in size becomes -8
-        largest = np.take_along_axis(x, np.abs(x).argmax(1)[:, None], 1)
-        scale, low, top, shift = largest / -8, 0 * largest, 15, 8
-    elif kind == "Q4_1":
-        low = x.min(1, keepdims=True)
-        scale, top, shift = (x.max(1, keepdims=True) - low) / 15, 15, 0
-    else:
-        scale, low, top, shift = np.abs(x).max(1, keepdims=True) / 127, 0 * x[:, :1], 127, 0
-    q = np.divide(x - low, scale, out=np.zeros_like(x), where=scale != 0)
-    q = np.clip(np.rint(q) + shift, -127 if kind == "Q8_0" else 0, top)
-    scale, low = scale.astype("<f2"), low.astype("<f2")
-    meaning = (q - shift) * scale.astype(np.float32) + low.astype(np.float32)
-    parts = [scale.view(np.uint8)] + [low.view(np.uint8)] * (kind == "Q4_1")
-    if kind == "Q8_0":
-        parts.append(q.astype(np.int8).view(np.uint8))
-    else:  # the first half of a block in the low four bits, the second in the high
-        q = q.astype(np.uint8)
-        parts.append(q[:, : BLOCK // 2] | q[:, BLOCK // 2 :] << 4)
-    return np.concatenate(parts, 1).tobytes(), meaning.astype(np.float32).reshape(w.shape)
+    raw = gguf.quants.quantize(np.asarray(weights, np.float32), KINDS[kind])
+    return raw.tobytes(), gguf.quants.dequantize(raw, KINDS[kind])
 
 
 def plain(kind, raw, shape):
     """Return the float32 numbers that bytes mean, the way back of :func:`blocks`."""
-    if kind in ("F32", "F16"):
-        return np.frombuffer(raw, "<f4" if kind == "F32" else "<f2").astype("f4").reshape(shape)
-    header = 4 if kind == "Q4_1" else 2
-    rows = np.frombuffer(raw, np.uint8).reshape(
-        -1, header + (BLOCK if kind == "Q8_0" else BLOCK // 2)
-    )
-    scale = rows[:, :2].copy().view("<f2").astype("f4")
-    if kind == "Q8_0":
-        return (scale * rows[:, 2:].view(np.int8)).reshape(shape)
-    q = np.concatenate([rows[:, header:] & 15, rows[:, header:] >> 4], 1).astype("f4")
-    low = rows[:, 2:4].copy().view("<f2").astype("f4") if kind == "Q4_1" else -8 * scale
-    return (scale * q + low).reshape(shape)
-
-
-def six_bits(raw):
-    """Return the float32 ``(N, 256)`` that blocks of Q6_K mean, ``N`` times 210 bytes.
-
-    Four low bits each, then two high ones, then 16 scales of 8 bits, then one of 16. llama.cpp
-    rounds output layers so, whatever the rest of the file is.
-    """
-    rows = np.frombuffer(raw, np.uint8).reshape(-1, 210)
-    low, high, scales, scale = np.split(rows, [128, 192, 208], 1)
-    scales = scales.view(np.int8) * scale.copy().view("<f2").astype("f4")
-    quarters = []
-    for half in (0, 1):
-        for quarter in range(4):
-            four = low[:, 64 * half + 32 * (quarter % 2) :][:, :32] >> 4 * (quarter // 2) & 15
-            two = high[:, 32 * half :][:, :32] >> 2 * quarter & 3
-            own = scales[:, 8 * half + 2 * quarter :][:, :2].repeat(16, 1)
-            quarters.append(own * ((four | two << 4).astype("f4") - 32))
-    return np.concatenate(quarters, 1)
+    stored = gguf.quant_shape_to_byte_shape(shape, KINDS[kind])
+    return gguf.quants.dequantize(np.frombuffer(raw, np.uint8).reshape(stored), KINDS[kind])
 
 
 def side_by_side(weight, heads):
@@ -110,92 +57,54 @@ class As(tuple):
         return super().__new__(cls, (kind, value))
 
 
-_FORMATS = {
-    "uint8": (0, "<B"), "int8": (1, "<b"), "uint16": (2, "<H"), "int16": (3, "<h"),
-    "uint32": (4, "<I"), "int32": (5, "<i"), "float32": (6, "<f"), "bool": (7, "<?"),
-    "string": (8, None), "array": (9, None),
-    "uint64": (10, "<Q"), "int64": (11, "<q"), "float64": (12, "<d"),
-}  # fmt: skip
 _NATURAL = {bool: "bool", int: "uint32", float: "float32", str: "string", list: "array"}
 
 
-def _string(text):
-    raw = text.encode()
-    return struct.pack("<Q", len(raw)) + raw
-
-
-def _value(value):
+def _typed(value, integer="uint32"):
+    """Return a value and its type."""
     kind, value = value if isinstance(value, As) else (_NATURAL[type(value)], value)
-    number, form = _FORMATS[kind]
-    if kind == "string":
-        return number, _string(value)
-    if kind != "array":
-        return number, struct.pack(form, value)
-    members = [_value(As("int32", v) if type(v) is int else v) for v in value]
-    inner = members[0][0] if members else _FORMATS["string"][0]
-    return number, struct.pack("<IQ", inner, len(members)) + b"".join(raw for _, raw in members)
+    return value, gguf.GGUFValueType[(integer if kind == "uint32" else kind).upper()]
 
 
-def write(path, keys, tensors, version=3):
+class _Writer(gguf.GGUFWriter):
+    """The package's, which also writes an empty array."""
+
+    def _pack_val(self, val, vtype, add_vtype, sub_type=None):
+        if val == []:
+            return struct.pack("<IIQ", vtype, sub_type, 0)
+        return super()._pack_val(val, vtype, add_vtype, sub_type)
+
+
+def write(path, keys, tensors):
     """Write a file of ``keys`` and ``tensors``, ``name: (kind, shape, bytes)``."""
-    alignment = keys.get("general.alignment", 32)
-
-    def padded(raw):
-        return raw + bytes(-len(raw) % alignment)
-
-    head = b"GGUF" + struct.pack("<IQQ", version, len(tensors), len(keys))
+    writer = _Writer(path, "")
+    writer.kv_data[0].clear()  # it names an architecture by itself
+    writer.data_alignment = keys.get("general.alignment", 32)
     for key, value in keys.items():
-        number, raw = _value(value)
-        head += _string(key) + struct.pack("<I", number) + raw
-    data = b""
+        value, kind = _typed(value)
+        inner = None
+        if kind == gguf.GGUFValueType.ARRAY:
+            inner = _typed(value[0], "int32")[1] if value else gguf.GGUFValueType.STRING
+            value = [_typed(each)[0] for each in value]
+        writer.add_key_value(key, value, kind, inner)
     for name, (kind, shape, raw) in tensors.items():
-        head += _string(name) + struct.pack(f"<I{len(shape)}Q", len(shape), *reversed(shape))
-        head += struct.pack("<IQ", KINDS[kind], len(data))
-        data += padded(raw)
-    path.write_bytes(padded(head) + data)
+        stored = gguf.quant_shape_to_byte_shape(shape, KINDS[kind])
+        data = np.frombuffer(raw, np.uint8).reshape(stored)
+        writer.add_tensor(name, data, raw_dtype=KINDS[kind])
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
     return path
 
 
 def read(path):
     """Return the keys of a file, and its tensors ``name: float32 array``."""
-    raw, at = path.read_bytes(), 24
-    tensors, count = struct.unpack_from("<QQ", raw, 8)
-    formats = {number: form for number, form in _FORMATS.values() if form}
-
-    def one(form):
-        nonlocal at
-        (value,) = struct.unpack_from(form, raw, at)
-        at += struct.calcsize(form)
-        return value
-
-    def text():
-        nonlocal at
-        size = one("<Q")
-        at += size
-        return raw[at - size : at].decode()
-
-    def value(kind):
-        if kind == _FORMATS["string"][0]:
-            return text()
-        if kind == _FORMATS["array"][0]:
-            inner, size = one("<I"), one("<Q")
-            return [value(inner) for _ in range(size)]
-        return one(formats[kind])
-
-    keys = {text(): value(one("<I")) for _ in range(count)}
-    infos = []
-    for _ in range(tensors):
-        name = text()
-        shape = [one("<Q") for _ in range(one("<I"))][::-1]
-        infos.append((name, shape, one("<I"), one("<Q")))
-    start = at + -at % keys.get("general.alignment", 32)
-    names = {number: kind for kind, number in KINDS.items()}
-    bits = {"F32": 32, "F16": 16, "Q4_0": 4.5, "Q4_1": 5, "Q8_0": 8.5}
-    found = {}
-    for name, shape, kind, offset in infos:
-        size = int(np.prod(shape) * bits[names[kind]]) // 8
-        data = raw[start + offset : start + offset + size]
-        found[name] = plain(names[kind], data, shape)
+    reader = gguf.GGUFReader(path)
+    keys = {name: field.contents() for name, field in reader.fields.items()}
+    found = {
+        each.name: gguf.quants.dequantize(each.data, each.tensor_type) for each in reader.tensors
+    }
     return keys, found
 
 

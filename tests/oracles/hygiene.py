@@ -1,11 +1,14 @@
 """What every lesson's notebook keeps to, as far as it can be seen without running it."""
 
+import ast
 import re
 from collections.abc import Iterator
 from pathlib import Path
 
 from lablib.course.checks.exercises import exercises, lessons
-from lablib.teach.editions import exercise_cells, is_claims, part_of
+from lablib.teach.editions import IMPORTS, exercise_cells, part_of
+
+from oracles.claims import sections
 
 SECTIONS = (
     "You will be able to",
@@ -31,8 +34,8 @@ def hygiene(notebook, path: Path) -> list[str]:
         path: where it lies; links are looked up beside it.
     """
     lesson = path.name[:2]
-    complaints = [*_recorded(notebook), *_cells(notebook), *_texts(notebook), *_pictures(notebook)]
-    complaints += _links(notebook, path.parent)
+    complaints = [*_recorded(notebook), *_cells(notebook, {*sections(lesson)}), *_texts(notebook)]
+    complaints += [*_pictures(notebook), *_links(notebook, path.parent)]
     if not re.fullmatch(r"\d\d_[a-z0-9_]+\.ipynb", path.name):
         complaints.append("is not called NN_name.ipynb")
     if lesson != "00":
@@ -71,7 +74,7 @@ def _recorded(notebook) -> Iterator[str]:
             yield f"{cell_id}: recorded a warning"
 
 
-def _cells(notebook) -> Iterator[str]:
+def _cells(notebook, claimed: set[str]) -> Iterator[str]:
     ids = [cell.get("id", "") for cell in notebook.cells]
     if len({*ids}) < len(ids) or not all(ids):
         yield "cell ids are missing or not unique"
@@ -84,21 +87,27 @@ def _cells(notebook) -> Iterator[str]:
             continue
         limit = 15 if section.startswith("By hand") else 24
         limit = 64 if part_of(cell)[1] == "starter" else limit  # lesson 15 hands out its suspects
-        if not is_claims(cell) and cell.source.count("\n") >= limit:
+        if cell.source.count("\n") >= limit:
             yield f"{cell.id}: longer than {limit} lines"
         ignored = "nbval-ignore-output" in cell.metadata.get("tags", [])
-        if ignored and "assert" not in cell.source and not _claimed(notebook, cell):
+        if ignored and "assert" not in cell.source and not _claimed(notebook, cell, claimed):
             yield f"{cell.id}: its output is ignored and it asserts nothing"
+        if cell.id == IMPORTS and not _imports(cell.source):
+            yield f"{cell.id}: does more than import, and is folded"
         if found := CLOCK.search(cell.source):
             yield f"{cell.id}: {found[0]} is not measure.clock, and no comment says why"
 
 
-def _claimed(notebook, cell) -> bool:
-    """Return whether claims about a cell are checked behind it, before the next section."""
-    for later in notebook.cells[notebook.cells.index(cell) + 1 :]:
+def _imports(source: str) -> bool:
+    return all(isinstance(each, (ast.Import, ast.ImportFrom)) for each in ast.parse(source).body)
+
+
+def _claimed(notebook, cell, claimed: set[str]) -> bool:
+    """Return whether ``tests/claims`` has checks behind a cell, before the next section."""
+    for later in notebook.cells[notebook.cells.index(cell) :]:
         if later.cell_type == "markdown" and re.search(r"^## ", later.source, re.M):
             return False
-        if is_claims(later):
+        if later.id in claimed:
             return True
     return False
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from lablib.course.checks.exercises import exercises, lessons
-from lablib.teach.editions import Cell, Notebook, is_claims, part_of, read_notebook
+from lablib.teach.editions import Cell, Notebook, part_of, read_notebook
 
 WORDS, LINES, QUESTION, EXERCISE = 200, 20, 1.0, 1.2
 FURTHER = re.compile(r"\bfurther\b|may be skipped", re.IGNORECASE)
@@ -43,10 +43,10 @@ def minutes(notebook: Any, lesson: str) -> tuple[float, float]:
 
 
 def own_cells(notebook: Any) -> Iterator[tuple[Cell, bool]]:
-    """Yield a lesson's cells but exercises and checks of claims, and whether each is further."""
+    """Yield a lesson's cells but exercises, and whether each is further."""
     depth_further = 0
     for cell in notebook["cells"]:
-        if any(part_of(cell)) or is_claims(cell):
+        if any(part_of(cell)):
             continue
         heading = re.match(r"(#+) (.*)", cell["source"])
         if cell["cell_type"] == "markdown" and heading:

@@ -1,9 +1,11 @@
-// Does jobs with the page's engine: JSON on stdin, as page.py writes it; a list of results on stdout.
-import fs from 'node:fs';
+// Does jobs with the page's engine: lines of JSON on stdin, as page.py writes them. The first one says
+// where all is; each other one is a list of jobs, whose results are a line on stdout.
 import path from 'node:path';
+import readline from 'node:readline';
 import {pathToFileURL} from 'node:url';
 
-const told = JSON.parse(fs.readFileSync(0, 'utf8'));
+const lines = readline.createInterface({input: process.stdin})[Symbol.asyncIterator]();
+const told = JSON.parse((await lines.next()).value);
 const module_ = name => import(pathToFileURL(path.join(told.engine, `${name}.mjs`)));
 const {Cache, Head, Model} = await module_('model');
 const {linear, roomFor} = await module_('product');
@@ -30,7 +32,8 @@ globalThis.Worker = class {
     const send = data => setImmediate(() => this.onmessage({data: structuredClone(data)}));
     this.port = {postMessage: send};
     this.serving = page('worker').then(({serve}) =>
-      serve({Cache, Head, Model, Writer, bytesOf, samples: vote.samples, unpack}, this.port));
+      serve({Cache, Head, Model, Writer, bytesOf, samples: vote.samples, unpack}, this.port),
+    );
   }
 
   async postMessage(data) {
@@ -39,7 +42,7 @@ globalThis.Worker = class {
   }
 };
 
-let asking;  // the laboratory of a lesson's pictures, once it is asked
+let asking; // the laboratory of a lesson's pictures, once it is asked
 async function laboratory() {
   const [{Lab}, {Models}] = [await page('live'), await page('models')];
   const lab = new Lab({models: [], tokenizer: told.tokenizer});
@@ -51,8 +54,8 @@ async function laboratory() {
   return lab;
 }
 
-// A model without a network: the logits after each context are given, by its number. A state is logits,
-// and the number of the context that they stand after.
+// A model without a network: the logits after each context are given, by its number. A state is
+// logits, and the number of the context that they stand after.
 class Table {
   constructor(rows, vocabSize) {
     Object.assign(this, {vocabSize, blocks: [], width: 0, hiddenSize: vocabSize + 1});
@@ -61,17 +64,20 @@ class Table {
   }
 
   hidden(tokens, cache) {
-    return Float32Array.from(tokens.flatMap(token => {
-      cache.text = [...(cache.text ?? []).slice(0, cache.length), token];
-      cache.length += 1;
-      return this.states.get(cache.text.join(' '));
-    }));
+    return Float32Array.from(
+      tokens.flatMap(token => {
+        cache.text = [...(cache.text ?? []).slice(0, cache.length), token];
+        cache.length += 1;
+        return this.states.get(cache.text.join(' '));
+      }),
+    );
   }
 
   logits(states) {
     const {hiddenSize, vocabSize} = this;
     return Array.from({length: states.length / hiddenSize}, (_, row) =>
-      states.subarray(row * hiddenSize, row * hiddenSize + vocabSize));
+      states.subarray(row * hiddenSize, row * hiddenSize + vocabSize),
+    );
   }
 }
 
@@ -81,39 +87,45 @@ class TableHead extends Table {
 
   hidden(tokens, cache, before) {
     cache.length += tokens.length;
-    return Float32Array.from(tokens.flatMap((token, row) => {
-      const number = before[(row + 1) * this.hiddenSize - 1];
-      return this.states.get(`${this.contexts[number]} ${token}`);
-    }));
+    return Float32Array.from(
+      tokens.flatMap((token, row) => {
+        const number = before[(row + 1) * this.hiddenSize - 1];
+        return this.states.get(`${this.contexts[number]} ${token}`);
+      }),
+    );
   }
 }
 
 const write = (target, draft, run) => {
   const writer = new Writer(target, run, {...run, draft});
   const verdicts = [];
-  for (let verdict; (verdict = writer.next());) verdicts.push(verdict);
+  for (let verdict; (verdict = writer.next()); ) verdicts.push(verdict);
   return [writer.text.slice(run.prompt.length), verdicts];
 };
 
 const JOBS = {
   encode: ({texts}) => texts.map(text => tokenizer.encode(text)),
   decode: ({ids}) => ids.map(each => tokenizer.decode(each)),
-  numbers: ({keys, n}) => keys.map(([seed, ...parts]) => {
-    const key = random.keyOf(BigInt(seed), ...parts);
-    return [String(key), random.uniform(key, n), [...random.exponentials(key, n)]];
-  }),
+  numbers: ({keys, n}) =>
+    keys.map(([seed, ...parts]) => {
+      const key = random.keyOf(BigInt(seed), ...parts);
+      return [String(key), random.uniform(key, n), [...random.exponentials(key, n)]];
+    }),
   // Read a text in pieces of the given sizes; all logits. A head of a `target` reads its states.
   logits: ({model, target, tokens, pieces}) => {
-    const head = target ? models[model] : null, reader = models[target ?? model];
+    const head = target ? models[model] : null,
+      reader = models[target ?? model];
     const [cache, headCache] = [new Cache(reader), head && new Cache(head)];
     const rows = [];
     const last = tokens.length - (head ? 1 : 0);
     for (let at = 0, i = 0; at < last; i++) {
       const end = Math.min(at + pieces[i % pieces.length], last);
       const states = reader.hidden(tokens.slice(at, end), cache);
-      rows.push(...(head
-        ? head.logits(head.hidden(tokens.slice(at + 1, end + 1), headCache, states))
-        : reader.logits(states)));
+      rows.push(
+        ...(head
+          ? head.logits(head.hidden(tokens.slice(at + 1, end + 1), headCache, states))
+          : reader.logits(states)),
+      );
       at = end;
     }
     return Buffer.from(Float32Array.from(rows.flatMap(row => [...row])).buffer).toString('base64');
@@ -122,36 +134,28 @@ const JOBS = {
   products: ({x, rows, weight, bias}) => {
     const room = roomFor(weight.length);
     room.set(weight);
-    return [room, Float32Array.from(weight)].map(matrix =>
-      [...linear(Float32Array.from(x), rows, matrix, bias)]);
+    return [room, Float32Array.from(weight)].map(matrix => [
+      ...linear(Float32Array.from(x), rows, matrix, bias),
+    ]);
   },
   cut: ({logits, text, options}) =>
-    logits.map(row => [...transforms.softmax(
-      transforms.cut(Float32Array.from(row), text, {...transforms.NEUTRAL, ...options}))]),
-  // Texts; if there is a drafter, their rounds: what was drafted, and how many were kept and judged.
-  texts: ({runs}) => runs.map(run => {
-    const [text, verdicts] = write(models.target, models[run.drafter] ?? null, run);
-    const rounds = verdicts.map(({drafted, accepted, reached}) =>
-      [drafted.map(each => each.token), accepted, reached]);
-    return {text, rounds};
-  }),
-  // Milliseconds, and tokens, of a text that is written again and again, and of a vote's chains.
-  speed: ({run, chains, repeats}) => {
-    const timed = work => {
-      const begin = performance.now();
-      const tokens = work();
-      return [tokens, performance.now() - begin];
-    };
-    const text = draft => () => write(models.target, draft, run)[0].length;
-    const many = () => [...vote.samples(models.target, {...run, prompt: chains}, 16)]
-      .reduce((sum, row) => sum + row.text.length - chains.length, 0);
-    const head = models['target-head'];
-    const kinds = {plain: text(null), drafts: text(models.draft), head: text(head), chains: many};
-    return Object.entries(kinds).map(([name, work]) => {
-      work();  // compiled by then
-      return [name, Array.from({length: repeats}, () => timed(work))];
-    });
-  },
+    logits.map(row => [
+      ...transforms.softmax(
+        transforms.cut(Float32Array.from(row), text, {...transforms.NEUTRAL, ...options}),
+      ),
+    ]),
+  // Texts; if there is a drafter, their rounds: what was drafted, and how many were kept and
+  // judged.
+  texts: ({runs}) =>
+    runs.map(run => {
+      const [text, verdicts] = write(models.target, models[run.drafter] ?? null, run);
+      const rounds = verdicts.map(({drafted, accepted, reached}) => [
+        drafted.map(each => each.token),
+        accepted,
+        reached,
+      ]);
+      return {text, rounds};
+    }),
   samples: ({run, n}) => {
     const rows = [];
     for (const row of vote.samples(models.target, run, n)) rows[row.stream] = row.text;
@@ -160,11 +164,14 @@ const JOBS = {
   steps: ({chains}) => chains.map(([prompt, text]) => vote.stepsOf(prompt, text).map(s => s.right)),
   // A lesson's picture at many settings: data and caption.
   frames: ({name, given, settings}) => settings.map(values => PICTURES[name].frame(given, values)),
-  // What a picture makes of a reader's texts, one after the other: its constants, and many settings.
+  // What a picture makes of a reader's texts, one after the other: its constants, and many
+  // settings.
   asked: async ({name, texts, about, settings}) => {
     const lab = await (asking ??= laboratory());
     let given = null;
-    const show = found => { given = found; };
+    const show = found => {
+      given = found;
+    };
     const more = {...about, stops: control => about.stops[control], say() {}};
     for (const text of texts) await PICTURES[name].ask(lab, text, {...more, before: given}, show);
     return [given.constants, settings.map(values => PICTURES[name].frame(given, values))];
@@ -188,6 +195,9 @@ const JOBS = {
   },
 };
 
-const results = [];
-for (const job of told.jobs) results.push(await JOBS[job.do](job));
-process.stdout.write(`${JSON.stringify(results)}\n`, () => process.exit());  // a worker would wait on
+for await (const line of lines) {
+  const results = [];
+  for (const job of JSON.parse(line)) results.push(await JOBS[job.do](job));
+  process.stdout.write(`${JSON.stringify(results)}\n`);
+}
+process.exit(); // a worker would wait on

@@ -1,7 +1,7 @@
 """The page's engine in Node: no browser, the same modules.
 
-A job is a dictionary; ``page.mjs`` beside this file says which there are. Those of one call share a
-process, in which the models are unpacked once.
+A job is a dictionary; ``page.mjs`` beside this file says which there are. All jobs of a test run
+share a process, in which the models are unpacked once.
 """
 
 import base64
@@ -11,10 +11,12 @@ import json
 import os
 import shutil
 import subprocess
+import tempfile
+import threading
 import warnings
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from lablib.tools.site import play
 
@@ -44,16 +46,35 @@ def _models() -> dict[str, Any]:
     return {"models": packed, "tokenizer": play.tokenizer()}
 
 
+@cache
+def _process() -> tuple[subprocess.Popen[str], IO[str]]:
+    """Start Node, which waits for jobs; return it, and the file of its complaints."""
+    complaints = tempfile.TemporaryFile("w+")  # noqa: SIM115 - as long as the process
+    process = subprocess.Popen(
+        [node(), str(DRIVER)],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=complaints, text=True,
+    )  # fmt: skip
+    where = {"engine": str(play.ENGINE), "page": str(play.PAGE)}
+    process.stdin.write(json.dumps(where | _models()) + "\n")
+    return process, complaints
+
+
 def run(*jobs: dict[str, Any], seconds: float = 600) -> list[Any]:
-    """Return the results of jobs, which run in one process of Node."""
-    told = json.dumps(
-        {"engine": str(play.ENGINE), "page": str(play.PAGE), "jobs": jobs, **_models()}
-    )
-    done = subprocess.run(
-        [node(), str(DRIVER)], input=told, capture_output=True, text=True, timeout=seconds
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-    return json.loads(done.stdout)
+    """Return the results of jobs; a process of Node does all of a test run."""
+    process, complaints = _process()
+    late = threading.Timer(seconds, process.kill)
+    late.start()
+    with contextlib.suppress(BrokenPipeError):  # why it ended stands in its complaints
+        process.stdin.write(json.dumps(jobs) + "\n")
+        process.stdin.flush()
+    told = process.stdout.readline()
+    late.cancel()
+    if told:
+        return json.loads(told)
+    _process.cache_clear()
+    process.wait()
+    complaints.seek(0)
+    raise AssertionError(f"Node ended ({process.returncode}): {complaints.read()[-3000:]}")
 
 
 def judged(task: dict[str, Any], answers: list[Any]) -> list[Any]:

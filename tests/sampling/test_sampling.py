@@ -138,7 +138,7 @@ def agree(allowed, probs, *case):
     assert error <= TOLERANCE, (error, case)
 
 
-FAST = settings(deadline=None, database=None, suppress_health_check=list(HealthCheck))
+FAST = settings(database=None, suppress_health_check=list(HealthCheck))
 
 
 def test_every_combination_agrees_with_the_oracle():

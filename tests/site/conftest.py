@@ -100,7 +100,7 @@ def lesson():
         new_code_cell(READ.strip(), id="read"),
         new_code_cell(BOARD.strip(), id="board"),
         new_code_cell("from lablib.course import predict, recall", id="asking"),
-        new_code_cell("recall()", id="recalled", outputs=[printed("Nothing to recall today.")]),
+        new_code_cell("recall()", id="recalled", outputs=[printed("The only one today.")]),
         new_code_cell('predict("03.q1", ...)', id="predicted", outputs=[printed(ASKED)]),
         *exercise_cells("00.1"),
     ]

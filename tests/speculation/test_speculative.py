@@ -65,7 +65,7 @@ def test_max_tokens_leaves_both_caches_at_the_returned_tokens(model_kind, kind):
         assert_caches_stand_at(iterator, model, kind, PROMPT + tokens)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.integers(0, 10**6), st.integers(1, 8), st.integers(1, 20), st.sampled_from(CACHES))
 def test_any_stop_leaves_both_caches_at_the_returned_tokens(seed, gamma, taken, case):
     model_kind, kind = case

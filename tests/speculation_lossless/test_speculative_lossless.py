@@ -114,6 +114,12 @@ def early_exit():
     return WrittenModel(SIZE, DRAFT, TARGET), EarlyExit(1)
 
 
+# Each rule with a draft model, each drafter and each options' cut with one rule.
+@pytest.mark.grid(
+    lambda rule, drafter, options: (
+        (drafter is draft_model) + (options == {}) + (rule == "block") >= 2
+    )
+)
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
 @pytest.mark.parametrize("drafter", [draft_model, ngram, early_exit])
 @pytest.mark.parametrize("rule", rules.RULE)
@@ -123,6 +129,11 @@ def test_the_engine_writes_the_targets_distribution(explored, rule, drafter, opt
     assert np.abs(got - joint(Language(SIZE, seed=5, **options), PROMPT, N)).max() < 1e-5
 
 
+@pytest.mark.grid(
+    lambda rule, ids, options: (
+        (rule, ids, bool(options)) in (("rejection", [0, 2], True), ("match", None, False))
+    )
+)
 @pytest.mark.parametrize("options", OPTIONS[:2], ids=str)
 @pytest.mark.parametrize("ids", [None, [0, 2]])
 @pytest.mark.parametrize("rule", rules.RULE)
@@ -165,6 +176,7 @@ class Moody:
         pass
 
 
+@pytest.mark.grid(lambda rule, drafter: rule == "block" or drafter is draft_model)
 @pytest.mark.parametrize("drafter", [draft_model, early_exit])
 @pytest.mark.parametrize("rule", rules.RULE)
 def test_a_length_that_follows_the_verdicts_changes_nothing(explored, rule, drafter):
@@ -183,6 +195,12 @@ def ngram_of_a_batch():
     return BATCH[0], NGram(2)
 
 
+@pytest.mark.grid(
+    lambda rule, drafter, options: (
+        (rule, drafter, bool(options))
+        in (("rejection", draft_model_of_a_batch, True), ("match", ngram_of_a_batch, False))
+    )
+)
 @pytest.mark.parametrize("options", [OPTIONS[0], OPTIONS[2]], ids=str)
 @pytest.mark.parametrize("drafter", [draft_model_of_a_batch, ngram_of_a_batch])
 @pytest.mark.parametrize("rule", rules.RULE)

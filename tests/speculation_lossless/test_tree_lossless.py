@@ -111,6 +111,7 @@ def off(explored, target, draft, rule, options, nodes, depth=None):
 SAME = 1e-5
 
 
+@pytest.mark.grid(lambda rule, options: rule == "rejection" or options == {})
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
 @pytest.mark.parametrize("rule", ["match", "rejection", "block"])
 def test_the_engine_writes_the_targets_distribution(explored, rule, options):
@@ -118,6 +119,7 @@ def test_the_engine_writes_the_targets_distribution(explored, rule, options):
     assert off(explored, target, near(target, 0.6), rule, options, 2) < SAME
 
 
+@pytest.mark.grid(lambda rule, name: (rule == "block") == (name in ("head", "wide")))
 @pytest.mark.parametrize("rule", ["rejection", "block"])
 @pytest.mark.parametrize("name", ["gpt", "exit", "head", "wide", "three"])
 def test_other_models_drafters_and_shapes(explored, rule, name):

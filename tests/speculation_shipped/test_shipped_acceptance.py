@@ -242,6 +242,7 @@ def no_ratio(monkeypatch):
     monkeypatch.setitem(rules.RULE, "rejection", rejection)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("plant", "rule", "n"),
     [(best_is_drafted, "match", 12), (upside_down, "rejection", 5), (no_ratio, "rejection", 5)],

@@ -1,13 +1,13 @@
 """Edits: a copy with one replacement, its checker and its classes."""
 
-from lablib.course.tasks import edits, sums
+from lablib.course.tasks import edits
 from lablib.course.tasks.problem import held_out
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-QUICK = settings(max_examples=100, deadline=None, derandomize=True)
+QUICK = settings(max_examples=100, derandomize=True)
 PROBLEMS = edits.problems(0, 200)
 EXAMPLE = PROBLEMS[0]
 OLD, NEW = EXAMPLE.data[1:]
@@ -65,15 +65,6 @@ def test_corruptions_fail_with_their_reason(change, reason):
     assert not edits.check(EXAMPLE, text)
 
 
-@given(st.text(alphabet="abc :|>", max_size=80))
-@QUICK
-def test_token_classes_partition_any_text(text):
-    spans = edits.token_classes(EXAMPLE, text)
-    whole = EXAMPLE.prompt + text
-    assert "".join(whole[start:end] for start, end, _ in spans) == whole
-    assert {name for _, _, name in spans} <= set(edits.CLASSES)
-
-
 def test_token_classes_of_an_answer():
     whole = EXAMPLE.prompt + EXAMPLE.answer
     spans = edits.token_classes(EXAMPLE, EXAMPLE.answer)
@@ -83,23 +74,10 @@ def test_token_classes_of_an_answer():
     assert [text for text, name in named if name == "boilerplate"] == ["edit:", " |", " ->", ":"]
 
 
-def test_training_and_evaluation_do_not_meet_and_seeds_repeat():
+def test_training_and_evaluation_do_not_meet():
     trained = {text.rpartition(":")[0] + ":" for text in edits.documents(1, 5_000)}
     tested = {problem.prompt for problem in edits.problems(1, 2_000)}
     assert not trained & tested
     # There are too many lists to meet one twice by chance, so look at the rule as well.
     assert not any(map(held_out, trained))
     assert all(map(held_out, tested))
-    assert edits.documents(4, 20) == edits.documents(4, 20) != edits.documents(5, 20)
-    assert edits.problems(4, 20) == edits.problems(4, 20) != edits.problems(5, 20)
-
-
-def test_bad_input_gets_one_line():
-    with pytest.raises(ValueError, match="n must be at least 0"):
-        edits.problems(0, -1)
-    with pytest.raises(ValueError, match="seed must be at least 0"):
-        edits.documents(-1, 1)
-    with pytest.raises(ValueError, match="problem must be one of"):
-        edits.check(sums.problems(0, 1)[0], "")
-    with pytest.raises(TypeError, match="text must be"):
-        edits.check(EXAMPLE, None)

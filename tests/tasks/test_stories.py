@@ -3,7 +3,7 @@
 import random
 import re
 
-from lablib.course.tasks import grammar, stories, sums
+from lablib.course.tasks import grammar, stories
 from lablib.course.tasks.problem import Problem
 
 import pytest
@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracles import tasks as oracle
 
-QUICK = settings(max_examples=100, deadline=None, derandomize=True)
+QUICK = settings(max_examples=100, derandomize=True)
 PROBLEMS = stories.problems(0, 2_000)
 
 
@@ -205,15 +205,6 @@ def test_every_sentence_follows_one_template_only():
             assert matching == [template]
 
 
-@given(st.text(alphabet="He is sad.,é\n", max_size=80))
-@QUICK
-def test_token_classes_partition_any_text(text):
-    spans = stories.token_classes(TOM, text)
-    whole = TOM.prompt + text
-    assert "".join(whole[start:end] for start, end, _ in spans) == whole
-    assert {name for _, _, name in spans} <= set(stories.CLASSES)
-
-
 def test_token_classes_of_a_story():
     text = HELPED + " Then both walk home in the rain."
     whole = TOM.prompt + text
@@ -227,19 +218,6 @@ def test_token_classes_of_a_story():
     assert "other" not in named.values()
 
 
-def test_training_and_evaluation_do_not_meet_and_seeds_repeat():
+def test_training_and_evaluation_do_not_meet():
     trained = {text.partition(".")[0] + "." for text in stories.documents(1, 20_000)}
     assert not trained & {problem.prompt for problem in PROBLEMS}
-    assert stories.documents(4, 20) == stories.documents(4, 20) != stories.documents(5, 20)
-    assert stories.problems(4, 20) == stories.problems(4, 20) != stories.problems(5, 20)
-
-
-def test_bad_input_gets_one_line():
-    with pytest.raises(ValueError, match="n must be at least 0"):
-        stories.problems(0, -1)
-    with pytest.raises(TypeError, match="n must be an int"):
-        stories.documents(0, 2.5)
-    with pytest.raises(ValueError, match="problem must be one of"):
-        stories.check(sums.problems(0, 1)[0], "")
-    with pytest.raises(TypeError, match="problem must be a Problem"):
-        stories.check("a prompt", "")

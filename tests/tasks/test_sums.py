@@ -2,7 +2,7 @@
 
 import math
 
-from lablib.course.tasks import edits, sums
+from lablib.course.tasks import sums
 from lablib.course.tasks.problem import Problem
 
 import numpy as np
@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from oracles import tasks as oracle
 
 DIGITS = st.tuples(*[st.integers(0, 9)] * 6)
-QUICK = settings(max_examples=100, deadline=None, derandomize=True)
+QUICK = settings(max_examples=100, derandomize=True)
 EXAMPLE = Problem("sum 7 3 9 0 4 8:", "", "sums", (7, 3, 9, 0, 4, 8))
 RIGHT = "3+9=2;2+7=9;9+0=9;9+8=7;7+4=1;#1"
 
@@ -23,7 +23,7 @@ def problem_of(digits):
 
 
 @given(DIGITS)
-@settings(max_examples=12, deadline=None, derandomize=True)
+@settings(max_examples=12, derandomize=True)
 def test_answer_distribution_equals_the_enumeration_of_all_orders(digits):
     exact = sums.answer_distribution(problem_of(digits))
     assert exact.shape == (10,)
@@ -158,15 +158,6 @@ def test_training_never_sees_the_digits_of_a_problem():
     assert not trained & tested
 
 
-@given(st.text(alphabet="0123456789+=;# a", max_size=60))
-@QUICK
-def test_token_classes_partition_any_text(text):
-    spans = sums.token_classes(EXAMPLE, text)
-    whole = EXAMPLE.prompt + text
-    assert "".join(whole[start:end] for start, end, _ in spans) == whole
-    assert {name for _, _, name in spans} <= set(sums.CLASSES)
-
-
 def test_token_classes_of_a_chain():
     classes = "".join(
         {"boilerplate": ".", "operand": "x", "running-total": "t", "result": "n"}.get(name, "?")
@@ -174,19 +165,3 @@ def test_token_classes_of_a_chain():
         if start >= len(EXAMPLE.prompt)
     )
     assert classes == "x.x.n.t.x.n.t.x.n.t.x.n.t.x.n..t"
-
-
-def test_the_same_seed_gives_the_same_texts_and_bad_input_one_line():
-    assert sums.documents(4, 50) == sums.documents(4, 50) != sums.documents(5, 50)
-    assert sums.problems(4, 50) == sums.problems(4, 50) != sums.problems(5, 50)
-    assert sums.documents(4, 0) == sums.problems(4, 0) == []
-    with pytest.raises(ValueError, match="n must be at least 0, got -1"):
-        sums.documents(0, -1)
-    with pytest.raises(TypeError, match="seed must be an int"):
-        sums.problems(0.5, 1)
-    with pytest.raises(ValueError, match="problem must be one of"):
-        sums.check(edits.problems(0, 1)[0], "#1")
-    with pytest.raises(TypeError, match="text must be"):
-        sums.check(EXAMPLE, [1, 2])
-    with pytest.raises(TypeError, match="rng must be a numpy Generator"):
-        sums.simulate(EXAMPLE, 0, 3)

@@ -17,6 +17,8 @@ from lablib.teach.gradebook import POSSIBLE
 import nbformat
 import pytest
 
+pytestmark = pytest.mark.thorough
+
 FOLDER = Path(__file__).parents[2] / "notebooks"
 LESSON = next(FOLDER.glob("01_*.ipynb"))
 EXERCISES = exercises("01")

@@ -31,6 +31,8 @@ import pytest
 import submitted
 from markdown_it import MarkdownIt
 
+pytestmark = pytest.mark.thorough
+
 linux = pytest.mark.skipif(sys.platform != "linux", reason="Linux' walls")
 RIGHT = submitted.RIGHT
 

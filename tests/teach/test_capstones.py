@@ -18,6 +18,8 @@ from lablib.teach.apart.remote import Function, Limits, Process, not_kept_out
 import nbformat
 import pytest
 
+pytestmark = pytest.mark.thorough
+
 GOOD = PROPOSE.solution
 FILES = {
     "ada.py": GOOD,

@@ -1,15 +1,17 @@
 """What a student is told by check, hint, solution and progress."""
 
 import dataclasses
+import functools
 import json
 import random
 import signal
 import threading
 import time
 
-from lablib.course.checks import checking, exercises
+from lablib.course.checks import checking, comparing, exercises
 from lablib.course.checks.checking import check, hint, progress, solution
 from lablib.course.checks.exercises import Exercise, Wrong
+from lablib.course.checks.running import Watched
 
 import numpy as np
 import pytest
@@ -382,3 +384,62 @@ def test_a_bad_exercise_is_refused(change, message):
     fields = {f.name: getattr(SOFTMAX, f.name) for f in dataclasses.fields(Exercise) if f.init}
     with pytest.raises(ValueError, match=message):
         Exercise(**{**fields, **change})
+
+
+def counted(function):
+    """Return the function under its own name and signature, and a list of its calls."""
+    calls = []
+
+    @functools.wraps(function)
+    def counting(*args):
+        calls.append(args)
+        return function(*args)
+
+    return counting, calls
+
+
+def test_the_exercises_own_functions_are_asked_once(monkeypatch):
+    monkeypatch.setattr(comparing, "_known", {})
+    (reference, right), (wrong, known) = counted(softmax), counted(overflow)
+    exercise = dataclasses.replace(SOFTMAX, reference=reference, wrong={wrong: "it overflows"})
+    first = check(exercise, overflow)
+    assert (len(right), len(known)) == (5, 5)
+    assert repr(check(exercise, overflow)) == repr(first)
+    assert first.misconception == "overflow"
+    assert check(exercise, softmax).correct
+    assert (len(right), len(known)) == (5, 5)
+    errors = [answer for answers in comparing._known.values() for answer in answers]
+    assert {error.__traceback__ for error in errors if isinstance(error, Wrong)} == {None}
+
+
+def test_other_cases_and_another_seed_are_asked_anew(monkeypatch):
+    monkeypatch.setattr(comparing, "_known", {})
+    reference, calls = counted(softmax)
+    exercise = dataclasses.replace(SOFTMAX, reference=reference, wrong={})
+    assert check(exercise, softmax).correct
+    assert check(dataclasses.replace(exercise, cases=lambda rng: [([1.0], 1.0)]), softmax).correct
+    assert len(calls) == 6
+    monkeypatch.setattr(comparing, "SEED", 1)
+    assert check(exercise, softmax).correct
+    assert len(calls) == 11
+
+
+def test_what_has_no_equal_is_asked_anew_and_equals_nothing(monkeypatch):
+    monkeypatch.setattr(comparing, "_known", {})
+    reference, calls = counted(lambda scores, temperature: object())
+    exercise = dataclasses.replace(SOFTMAX, reference=reference, starter="x", wrong={})
+    outcomes = [check(exercise, lambda scores, temperature: object()) for _ in range(2)]
+    assert [outcome.mark for outcome in outcomes] == ["✗", "✗"]
+    assert len(calls) == 10
+    assert comparing._known == {}
+
+
+def test_what_is_remembered_stays_as_it_was_and_has_a_bound(monkeypatch):
+    monkeypatch.setattr(comparing, "_known", {})
+    for answers in (comparing._remembered(SOFTMAX, softmax) for _ in range(2)):
+        assert answers == comparing._answers(SOFTMAX, Watched(softmax, SOFTMAX))
+        answers[0][0] = 7.0
+    monkeypatch.setattr(comparing, "MOST", 2)
+    for function in (by_logarithms, overflow):
+        comparing._remembered(SOFTMAX, function)
+    assert [key[0] for key in comparing._known] == [by_logarithms, overflow]

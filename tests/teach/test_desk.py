@@ -22,6 +22,8 @@ import psutil
 import pytest
 import submitted
 
+pytestmark = pytest.mark.thorough
+
 
 def handed_in(folder, names=("ada",), text=submitted.RIGHT):
     orders = []

@@ -22,7 +22,7 @@ from lablib.teach import grade as grading
 from lablib.teach import handed_in, journal, reports, submission
 from lablib.teach.apart.desk import Order, Referee
 from lablib.teach.apart.remote import Function, Limits, Process
-from lablib.teach.editions import is_claims, part_of
+from lablib.teach.editions import part_of
 from lablib.teach.grade import grade
 from lablib.teach.handed_in import digest
 from lablib.teach.page import SORT, feedback, file_name, page
@@ -32,6 +32,8 @@ from lablib.teach.submission import Submission, judge_submission, read_submissio
 import numpy as np
 import pytest
 import submitted
+
+pytestmark = pytest.mark.thorough
 
 CLASS = {case.name: case for case in submitted.odd()}
 # A handful; the slow suite has all of them.
@@ -877,8 +879,7 @@ def test_an_answer_may_use_the_class_that_its_lesson_shows(tmp_path):
 
 @pytest.mark.parametrize("lesson", lessons())
 def test_no_lesson_imports_what_is_not_there_while_it_is_graded(lesson):
-    cells = submitted.blank(lesson)["cells"]
-    code = [cell["source"] for cell in cells if not is_claims(cell)]  # nobody grades claims
+    code = [cell["source"] for cell in submitted.blank(lesson)["cells"]]
     assert not re.search(r"lesson_\d\d(\.| import )exercises", "\n".join(code))
 
 

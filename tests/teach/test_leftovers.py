@@ -11,6 +11,8 @@ from lablib.teach.handed_in import clean
 
 import pytest
 
+pytestmark = pytest.mark.thorough
+
 
 @pytest.fixture
 def dead():

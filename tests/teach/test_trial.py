@@ -6,6 +6,8 @@ import pytest
 import submitted
 import trial
 
+pytestmark = pytest.mark.thorough
+
 CASE = submitted.Case("ada", "", {"00.1": "✓", "00.2": "✗!"}, {"00.2": "named"})
 
 

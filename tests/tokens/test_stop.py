@@ -91,7 +91,7 @@ def may_become(text, stops):
     return max((n for s in stops for n in range(1, len(s) + 1) if text.endswith(s[:n])), default=0)
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=600)
 @given(data=st.data(), naive=st.booleans(), stops=STOPS)
 def test_the_text_ends_before_the_stop_that_is_complete_first(tokenizers, data, naive, stops):
     tokenizer = tokenizers[naive]
@@ -121,7 +121,7 @@ def test_the_text_ends_before_the_stop_that_is_complete_first(tokenizers, data, 
     assert (told, reader.end) == (text, end)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(data=st.data(), stops=STOPS, draft=st.sampled_from(["none", "right", "wrong", "look up"]))
 def test_generation_ends_at_the_token_that_completes_it(tokenizers, data, stops, draft):
     tokenizer = tokenizers[0]

@@ -12,7 +12,7 @@ from lablib import __main__
 from lablib.models.base import LanguageModel
 from lablib.tools.bench import plan as plans
 from lablib.tools.bench import report, run
-from lablib.tools.bench.plan import HEAD, LABLIB, MLX_LM, QUICK, Case, Plan
+from lablib.tools.bench.plan import HEAD, LABLIB, MLX_LM, OLD, QUICK, Case, Plan
 from lablib.tools.bench.turns import Side, SideError, take_turns
 
 import numpy as np
@@ -186,6 +186,7 @@ def test_a_quick_bench_of_everything_against_mlx_lm(
         (["--only", "nothing"], "only must be found in one of the cases"),
         (["async"], "genlm must be a Python with genlm-backend, which async needs; got None"),
         (["best_of_n"], "lmxlab must be a Python with lmxlab"),
+        (["--old", "/nowhere"], "old must be the root of a checkout with a bench"),
         (["--out", "x.pdf"], "out must end in .svg or .png"),
     ],
 )
@@ -205,6 +206,19 @@ def test_an_environment_without_the_peer_is_named() -> None:
     ):
         with pytest.raises(ValueError, match=f"genlm must be a Python with genlm-backend.*{words}"):
             run.bench(["async"], plan=QUICK, genlm=python)
+
+
+def test_an_old_checkout_takes_its_turns_in_place_of_the_peers(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    found = run.bench(["decode", "products"], plan=QUICK, turns=1, only="target$|192", old=ROOT)
+    assert {case["base"] for case in found["cases"]} == {OLD}
+    assert {side["side"] for case in found["cases"] for side in case["sides"]} == {LABLIB, OLD}
+    assert {case["what"] for case in found["cases"]} == {"decode", "products"}
+    for case in found["cases"]:
+        case["sides"][0]["times"] = 0.5
+    assert report.write(found, json_file=None, picture=None) == 1  # it is slower than it was
+    assert "| the old checkout" in capsys.readouterr().out
 
 
 @pytest.mark.skipif(not hasattr(os, "killpg"), reason="process groups")
@@ -228,5 +242,5 @@ def test_ctrl_c_ends_every_process() -> None:
 
 def test_plans_are_what_the_documentation_says() -> None:
     names = [case.what for case in plans.cases(Plan())]
-    assert set(names) == set(plans.WHAT)
-    assert all(LABLIB in case.runs and case.base in case.runs for case in plans.cases(Plan()))
+    assert set(names) == {*plans.WHAT, *plans.PARTS}
+    assert all(case.base in case.runs for case in plans.cases(Plan()))

@@ -309,6 +309,7 @@ def evaluated(out: Path, models: Path, monkeypatch: pytest.MonkeyPatch) -> dict:
     return found
 
 
+@pytest.mark.thorough
 def test_the_same_seed_measures_the_same(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -263,6 +263,7 @@ def test_a_disk_that_fills_while_unpacking(place, made, monkeypatch, capfd, writ
     assert left(place) == []
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("room", [10_000, 40_000])
 def test_a_disk_that_is_full_while_converting(place, made, room):
     """For once a real limit, on the size of a file: MLX reports it in its own way."""
@@ -309,6 +310,7 @@ def test_ctrl_c(place, made, monkeypatch, capfd, where):
     assert left(place) == []
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("group", [True, False])
 def test_ctrl_c_while_pip_downloads(place, made, group):
     """A terminal interrupts pip as well; a notebook only the process that waits for it."""
@@ -336,6 +338,7 @@ def test_ctrl_c_while_pip_downloads(place, made, group):
     assert left(place) == []
 
 
+@pytest.mark.thorough
 def test_two_processes_at_once(place, made):
     command = [sys.executable, "-c", _child(), str(made)]
     pair = [subprocess.Popen(command, stderr=subprocess.PIPE, text=True) for _ in range(2)]

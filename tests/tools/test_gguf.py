@@ -135,13 +135,13 @@ def test_blocks_of_zeros_and_of_one_number(tmp_path):
 
 def test_an_output_layer_of_six_bits_in_a_file_of_four(tmp_path):
     """llama.cpp mixes roundings; MLX reads this one of the K-quants, into float16."""
-    shape = V, 32
-    rows = np.random.default_rng(0).integers(0, 256, (V * 32 // 256, 210), np.uint8)
-    rows[:, 208:] = np.full((len(rows), 1), 2**-9, "<f2").view(np.uint8)
-    tensors = {"output.weight": ("Q6_K", shape, rows.tobytes())}
-    source, _ = llama(tmp_path, "untied", "Q4_0", tensors=tensors)
+    config = llama_config(V, 256, 4, 1, d_ff=96, tie_word_embeddings=False)
+    rows = np.random.default_rng(0).integers(0, 256, (V, 210), np.uint8)
+    rows[:, 208:] = np.full((V, 1), 2**-9, "<f2").view(np.uint8)
+    source, tensors = tmp_path / "t.gguf", {"output.weight": ("Q6_K", (V, 256), rows.tobytes())}
+    oracle.tiny(source, config, TOKENIZER, "Q4_0", tensors=tensors)
     model, _ = lablib.load(convert(source, tmp_path / "model"))
-    wanted = oracle.six_bits(rows.tobytes()).reshape(shape).astype(np.float16)
+    wanted = oracle.plain("Q6_K", rows.tobytes(), (V, 256)).astype(np.float16)
     np.testing.assert_array_equal(np.array(model.lm_head.weight), wanted)
 
 

@@ -78,6 +78,7 @@ def until(exists: Path) -> None:
         time.sleep(0.02)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
 @pytest.mark.parametrize("ranks", [1, 2])
 def test_ranks_end_with_their_launcher(ranks: int, number: int, tmp_path: Path) -> None:
@@ -93,6 +94,7 @@ def test_ranks_end_with_their_launcher(ranks: int, number: int, tmp_path: Path) 
     assert not alive
 
 
+@pytest.mark.thorough
 def test_a_rank_that_waits_for_another_ends_with_its_launcher() -> None:
     launcher = launched(2, LATE)
     first, second = children(launcher, 2)
@@ -105,6 +107,7 @@ def test_a_rank_that_waits_for_another_ends_with_its_launcher() -> None:
         second.kill()
 
 
+@pytest.mark.thorough
 def test_a_rank_behind_another_command_takes_nothing_else_for_its_pipe(tmp_path: Path) -> None:
     """A command that closes what it was not told of may leave the number to somebody's file."""
     code = "from lablib.tools.sweep.ranks import Ranks; import time; Ranks(); time.sleep(0.5)"
@@ -467,6 +470,7 @@ def test_votes_without_an_answer_say_why(tmp_path: Path, capsys) -> None:
     assert answers == [None] * 4
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_kill_changes_nothing(kind: str, tmp_path: Path) -> None:
     """Few of what ``kills.py`` does a thousand times."""
@@ -694,6 +698,7 @@ for _ in range(1000):
 """
 
 
+@pytest.mark.thorough
 def test_two_who_write_one_file_leave_a_whole_one_and_neither_fails(tmp_path: Path):
     """Two notebooks that keep their marks in one folder, say."""
     file = tmp_path / "progress.json"

@@ -128,15 +128,14 @@ def outcome(question: str, came: str | float) -> None:
 def recall(question: str | None = None, answer: object = ...) -> None:
     """Ask a question of an earlier lesson again, if one is due; with an answer, say what came.
 
+    When nothing is due it says nothing.
+
     Args:
         question: the id that it showed; the next one that is due when ``None``.
         answer: yours, as for ``predict``.
     """
     if question is None:
-        due = _due()
-        if not due:
-            print("Nothing to recall today: what you predict comes again in a week.")
-        else:
+        if due := _due():
             print(f"{due[0].asked}\n{due[0].how('recall')}")
             print(f"{len(due)} to recall today." if len(due) > 1 else "The only one today.")
         return

@@ -12,7 +12,7 @@ from typing import Any
 from lablib.machine import backend
 from lablib.tools.bench import plan as plans
 from lablib.tools.bench import report
-from lablib.tools.bench.plan import GENLM, LABLIB, LMXLAB, MLX_LM, Case, Plan
+from lablib.tools.bench.plan import GENLM, LABLIB, LMXLAB, MLX_LM, NO_FEW_ROWS, OLD, Case, Plan
 from lablib.tools.bench.turns import Answer, Side, SideError, take_turns
 from lablib.validation import BadValue, integer, one_of, sequence
 
@@ -21,6 +21,8 @@ from tqdm import tqdm
 _HERE = Path(__file__).parent
 _OURS = {
     LABLIB: "side_lablib",
+    NO_FEW_ROWS: "side_lablib",
+    OLD: "side_lablib",
     MLX_LM: "side_mlx_lm",
     "memory": "side_memory",
 }
@@ -29,19 +31,22 @@ _THEIRS = {GENLM: "side_genlm.py", LMXLAB: "side_lmxlab.py"}
 
 def bench(
     what: Sequence[str] = (), *, plan: Plan | None = None, turns: int | None = None,
-    only: str = "", genlm: str | None = None, lmxlab: str | None = None, few_rows: bool = False
+    only: str = "", genlm: str | None = None, lmxlab: str | None = None, few_rows: bool = False,
+    old: Path | None = None
 ) -> dict[str, Any]:  # fmt: skip
     """Measure lablib beside its peers: the same weights, prompts, BLAS and threads.
 
     Args:
-        what: some of "decode", "speculation", "votes", "async" and "best_of_n"; none means all
-            whose peers are here.
+        what: some of ``plan.WHAT`` and ``plan.PARTS``; none means all of ``WHAT`` whose peers are
+            here.
         plan: how much is measured.
         turns: how many turns count, instead of the plan's.
         only: a regular expression; cases in whose name it is found are run.
-        genlm: a Python with genlm-backend, which "async" needs.
+        genlm: a Python with genlm-backend, which "async" needs, and genlm-control for "smc".
         lmxlab: a Python with lmxlab, which "best_of_n" needs.
         few_rows: whether the peers, too, get lablib's products of few rows, and not only its BLAS.
+        old: the root of another checkout, which takes its turns in place of the peers: is anything
+            slower than it was? Cases that its own bench lacks are left out.
 
     Returns:
         ``about`` the machine, ``memory`` in bytes a second, and ``cases``: see ``report.summary``.
@@ -54,16 +59,18 @@ def bench(
     if turns is not None:
         plan = replace(plan, turns=integer("turns", turns, 1))
     pythons = {GENLM: genlm, LMXLAB: lmxlab}
-    wanted = _wanted(plan, what, only, pythons)
+    wanted = _wanted(plan, what, only, pythons, old)
     labels = {side for case in wanted for side, _ in case.runs.values()} | {"memory"}
     found, memory = [], []
     with ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="lablib-bench-"))
         told = plans.settings(plan, Path(folder), {case.model for case in wanted})
         sides = {
-            label: stack.enter_context(_start(label, pythons, told, few_rows)) for label in labels
+            label: stack.enter_context(_start(label, pythons, told, few_rows, old))
+            for label in labels
         }
         _ready(sides)
+        wanted = [case for case in wanted if _has(case, sides)]
         steps = sum(len(case.runs) * (plan.turns + 1) for case in wanted)
         progress = stack.enter_context(tqdm(total=steps, disable=None, file=sys.stderr))
         for case in wanted:
@@ -76,20 +83,29 @@ def bench(
 
 
 def _wanted(
-    plan: Plan, what: Sequence[str], only: str, pythons: dict[str, str | None]
+    plan: Plan, what: Sequence[str], only: str, pythons: dict[str, str | None], old: Path | None
 ) -> list[Case]:
     """Return the cases to run; or refuse what was asked for."""
-    what = [one_of("what", each, plans.WHAT) for each in sequence("what", what, "names")]
-    for each, peer in plans.PEERS.items():
-        if each in what and pythons[peer] is None:
+    known = (*plans.WHAT, *plans.PARTS)
+    what = [one_of("what", each, known) for each in sequence("what", what, "names")]
+    absent = [] if old else [each for each, peer in plans.PEERS.items() if pythons[peer] is None]
+    for each in absent:
+        if each in what:
+            peer = plans.PEERS[each]
             option = peer.split("-")[0]
             raise BadValue(f"{option} must be a Python with {peer}, which {each} needs; got None")
     try:
         pattern = re.compile(only)
     except re.error as error:
         raise BadValue(f"only must be a regular expression, got {only!r}: {error}") from None
-    here = [each for each in plans.WHAT if pythons.get(plans.PEERS.get(each), "") is not None]
+    here = [
+        each for each in plans.WHAT if old or pythons.get(plans.PEERS.get(each), "") is not None
+    ]
     cases = [case for case in plans.cases(plan) if case.what in (what or here)]
+    if old is not None:
+        if not (old / "lablib" / "tools" / "bench").is_dir():
+            raise BadValue(f"old must be the root of a checkout with a bench, got {str(old)!r}")
+        cases = plans.against(cases)
     found = [case for case in cases if pattern.search(f"{case.what}: {case.name}")]
     if not found:
         names = "; ".join(f"{case.what}: {case.name}" for case in cases)
@@ -98,25 +114,34 @@ def _wanted(
 
 
 def _start(
-    label: str, pythons: dict[str, str | None], settings: dict[str, Any], few_rows: bool
-) -> Side:
+    label: str, pythons: dict[str, str | None], settings: dict[str, Any], few_rows: bool,
+    old: Path | None,
+) -> Side:  # fmt: skip
     """Start a side: ours where lablib is, a peer's in its own environment, all with one BLAS."""
     threads = str(backend.threads())
     environment = {
         **backend.blas().settings(), "LABLIB_THREADS": threads,
         "OPENBLAS_NUM_THREADS": threads, "OMP_NUM_THREADS": threads,
     }  # fmt: skip
-    if label != LABLIB and not few_rows:
+    if label not in (LABLIB, OLD) and (not few_rows or label == NO_FEW_ROWS):
         environment["LABLIB_FEW_ROWS"] = "off"
     if label in _OURS:
-        root = str(_HERE.parents[2])
+        root = str(old.resolve() if label == OLD else _HERE.parents[2])
         command = [sys.executable, "-m", f"lablib.tools.bench.{_OURS[label]}"]
-        return Side(command, settings, environment | {"PYTHONPATH": root})
+        return Side(command, settings, environment | {"PYTHONPATH": root}, root)
     script = str(_HERE / _THEIRS[label])
     try:
         return Side([pythons[label], script], settings, environment | {"PYTHONPATH": ""})
     except OSError as error:
         raise BadValue(f"{label.split('-')[0]} must be a Python with {label}: {error}") from None
+
+
+def _has(case: Case, sides: dict[str, Side]) -> bool:
+    """Return whether all sides have a case; an old checkout may not."""
+    lacks = [label for side, label in case.runs.values() if label not in sides[side].names]
+    if lacks:
+        print(f"{OLD} lacks {', '.join(lacks)}: left out", file=sys.stderr)
+    return not lacks
 
 
 def _ready(sides: dict[str, Side]) -> None:

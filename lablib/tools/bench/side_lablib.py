@@ -1,5 +1,6 @@
 """lablib's side of a comparison, and the exact answers that the other sides are held to."""
 
+import random
 from collections.abc import Callable, Iterator
 from functools import cache, partial
 from itertools import islice
@@ -8,9 +9,10 @@ from typing import Any
 import lablib
 from lablib.cache import kv
 from lablib.inference.decoding.token_iterator import TokenIterator
+from lablib.inference.speculation import AdaptiveLength, EarlyExit, NGram, Tree
 from lablib.inference.speculation.speculative_iterator import SpeculativeTokenIterator
-from lablib.tools.bench import particles
-from lablib.tools.bench.plan import MLX_LM
+from lablib.tools.bench import particles, parts
+from lablib.tools.bench.plan import MLX_LM, drafters
 from lablib.tools.bench.turns import Answer, Run, clock, serve
 from lablib.tools.forecast import forecast
 
@@ -21,7 +23,8 @@ from mlx.utils import tree_flatten
 def make(settings: dict[str, Any]) -> dict[str, Run]:
     """Return lablib's cases by name."""
     side = _Lablib(settings)
-    return side.decoding() | side.speculation() | side.many()
+    own = parts.cases(settings, lambda: side.load("target")[0])
+    return side.decoding() | side.speculation() | side.drafters() | side.many() | own
 
 
 def after_first(tokens: Iterator[int], n: int) -> Answer:
@@ -49,6 +52,13 @@ def peak_of(run: Callable[[], Any]) -> tuple[Any, int]:
     return found, mx.get_peak_memory() - before
 
 
+def queue_of(stories: list[int], count: int, turn: int) -> list[list[int]]:
+    """Return prompts of 16 to 512 tokens, cut out of stories; none begins like another."""
+    drawn = random.Random(turn)
+    lengths = [drawn.randrange(16, 513) for _ in range(count)]
+    return [stories[i : i + n] for n in lengths for i in [drawn.randrange(len(stories) - 512)]]
+
+
 def prompt_read(models: list[Any], prompt: list[int]) -> list[list[Any]]:
     """Return a cache for each model that has read all of a prompt but its last token."""
     caches = [kv.make(model) for model in models]
@@ -68,12 +78,22 @@ def _bytes(model: Any, context: float) -> float:
     return weights + 2 * len(model.layers) * width * context
 
 
+def _rounds(iterators: list[Any]) -> Answer:
+    """Return the share of the drafts that was kept, and the tokens a round."""
+    rounds, accepted, drafted = (
+        sum(each.stats[what] for each in iterators)
+        for what in ("rounds", "total_accepted", "total_drafted")
+    )
+    return {"kept": accepted / max(1, drafted), "per_round": (accepted + rounds) / rounds}
+
+
 class _Lablib:
     def __init__(self, settings: dict[str, Any]) -> None:
         self.settings, self.plan = settings, settings["plan"]
         self.load = cache(lambda name: lablib.load(settings["models"][name]))
         self.foreign = cache(self._load_foreign)
         self.drafter = cache(self._load_drafter)
+        self.drafts = cache(self._load_drafts)
         self.lengths: dict[tuple[str, str], int] = {}  # drafts a round, by drafter and case
 
     # --- one token at a time ------------------------------------------------------------------
@@ -81,18 +101,19 @@ class _Lablib:
     def decoding(self) -> dict[str, Run]:
         found: dict[str, Run] = {}
         for name, n in self.plan["decode"]:
-            found[f"decode, {name}"] = partial(self._decode, name, n)
+            found[f"decode, {name}"] = partial(self._decode, name, n, self.load)
+            found[f"decode, {name}, {MLX_LM}"] = partial(self._decode, name, n, self.foreign)
             found[f"decode, {name}, exactly"] = partial(self._decode_exactly, name, n)
         found["decode, text"] = self._stream
         found["decode, text, exactly"] = self._stream_exactly
         return found
 
-    def _decode(self, name: str, n: int, _: int) -> Answer:
-        model, prompt = self.load(name)[0], self.settings["prompts"][str(self.plan["prompt"])]
+    def _decode(self, name: str, n: int, load: Callable, _: int) -> Answer:
+        model, prompt = load(name)[0], self.settings["prompts"][str(self.plan["prompt"])]
         options = {"max_tokens": n + 2, "temperature": 0.0, "stop_tokens": ()}
         tokens = TokenIterator(model, prompt, **options)
         answer = after_first((token.id for token in tokens), n)
-        return answer | {"bytes": _bytes(model, len(prompt) + n / 2)}
+        return answer | {"bytes": _bytes(self.load(name)[0], len(prompt) + n / 2)}
 
     def _decode_exactly(self, name: str, n: int, _: int) -> Answer:
         prompt = self.settings["prompts"][str(self.plan["prompt"])]
@@ -174,16 +195,43 @@ class _Lablib:
             return SpeculativeTokenIterator(target, drafter, text, **how)
 
         answer, iterators = self._complete(read_before, start, task, temperature, turn)
-        rounds, accepted, drafted = (
-            sum(each.stats[what] for each in iterators)
-            for what in ("rounds", "total_accepted", "total_drafted")
-        )
-        per_round, context = (accepted + rounds) / rounds, self.plan["most"] / 2
-        answer |= {"kept": accepted / drafted, "per_round": per_round, "drafts": length}
+        answer |= _rounds(iterators) | {"drafts": length}
         if kind == "draft":
+            context = self.plan["most"] / 2
             read = _bytes(target, context) + length * _bytes(drafter, context)
-            answer["bytes"] = read / per_round
+            answer["bytes"] = read / answer["per_round"]
         return answer
+
+    def drafters(self) -> dict[str, Run]:
+        return {
+            f"drafts, {kind}, {task}, temperature {temperature}":
+                partial(self._draft, kind, task, float(temperature))
+            for task in self.settings["texts"]
+            for temperature in (0, 1)
+            for kind in drafters(temperature)
+        }  # fmt: skip
+
+    def _draft(self, kind: str, task: str, temperature: float, turn: int) -> Answer:
+        target = self.load("target")[0]
+        drafter, how = self.drafts(kind)
+
+        def start(prompt: list[int], _: list[Any], options: dict[str, Any]) -> Any:
+            return SpeculativeTokenIterator(target, drafter, prompt, **how, **options)
+
+        answer, iterators = self._complete([], start, task, temperature, turn)
+        return answer | _rounds(iterators)
+
+    def _load_drafts(self, kind: str) -> tuple[Any, dict[str, Any]]:
+        """Return a kind's drafter and options: as many drafts as serve it well."""
+        if kind == "look-up":
+            return NGram(), {"draft_tokens": AdaptiveLength()}
+        if kind == "early exit":
+            return EarlyExit(2), {"draft_tokens": 3}
+        if kind == "tree":
+            return Tree(self.drafter("draft")), {"draft_tokens": 8}
+        if kind in ("draft", "head"):
+            return self.drafter(kind), {"draft_tokens": 4}
+        return self.drafter("draft"), {"draft_tokens": 4, "rule": kind}
 
     def _complete(
         self, models: list[Any], begin: Any, task: str, temperature: float, turn: int
@@ -217,7 +265,7 @@ class _Lablib:
             for length in self.plan["prompts"]:
                 case = f"votes, {name}, prompt of {length}"
                 found[case] = partial(self._vote, name, length)
-        found["best of n"] = self._best_of_n
+        found |= {"many": self._many, "best of n": self._best_of_n, "smc": self._smc}
         steps = particles.cases(self.plan, self.settings["prompts"])
         for name, each in steps.items():
             found[name] = partial(self._particles, each, self.load)
@@ -233,6 +281,32 @@ class _Lablib:
         seconds = now() - start
         units = sum(len(tokens) * count for tokens, count in votes)
         return {"seconds": seconds, "units": units, "peak": peak}
+
+    def _many(self, turn: int) -> Answer:
+        model, asked = self.load("target")[0], self.settings["queue"]
+        queue = queue_of(self.settings["stories"], self.plan["queue"], turn)
+        options = [lablib.SamplerOptions(seed=1000 * turn + i) for i in range(len(queue))]
+        how = {"max_batch": asked["rows"], "max_tokens": asked["max_tokens"]}
+        how["stop_tokens"] = [self.settings["stop"]]
+        now = clock()
+        start = now()
+        samples, peak = peak_of(
+            lambda: list(lablib.sample_many(model, queue, options, asked["n"], **how))
+        )
+        seconds, units = now() - start, sum(sum(each.lengths) for each in samples)
+        return {"seconds": seconds, "units": units, "peak": peak}
+
+    def _smc(self, turn: int) -> Answer:
+        asked, prompt = self.settings["smc"], self.settings["prompts"][str(self.plan["prompt"])]
+        lm = lablib.AsyncMlxLM(self.load("target")[0], None, batch_size=asked["n"])
+        how = {"max_tokens": asked["max_tokens"], "ess": asked["ess"], "resample": "systematic"}
+
+        def potential(tokens: list[int], _: bool) -> float:
+            return particles.odd(tokens, asked["cost"])
+
+        how |= {"stop_tokens": [self.settings["stop"]], "seed": turn}
+        (cloud,) = lablib.inference.smc(lm, [prompt], asked["n"], potential, **how)
+        return {"units": asked["n"] * asked["max_tokens"], "log_evidence": cloud.log_evidence}
 
     def _best_of_n(self, turn: int) -> Answer:
         model, prompt = self.load("target")[0], self.settings["prompts"][str(self.plan["prompt"])]

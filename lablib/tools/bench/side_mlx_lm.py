@@ -4,11 +4,14 @@ from functools import cache, partial
 from types import SimpleNamespace
 from typing import Any
 
-from lablib.tools.bench.side_lablib import after_first, peak_of, prompt_read, tokens_of
+from lablib.tools.bench.parts import logits_of, steps_of
+from lablib.tools.bench.plan import SAMPLERS
+from lablib.tools.bench.side_lablib import after_first, peak_of, prompt_read, queue_of, tokens_of
 from lablib.tools.bench.turns import Answer, Run, clock, serve
 
 import mlx.core as mx
 import mlx_lm
+import numpy as np
 from mlx_lm.generate import batch_generate, generate_step, speculative_generate_step
 from mlx_lm.sample_utils import make_sampler
 
@@ -19,7 +22,7 @@ _NO_TEXT = SimpleNamespace(eos_token_ids=[], decode=lambda tokens: "")
 def make(settings: dict[str, Any]) -> dict[str, Run]:
     """Return mlx-lm's cases by name."""
     side = _MlxLM(settings)
-    return side.decoding() | side.speculation() | side.votes()
+    return side.decoding() | side.speculation() | side.votes() | side.sampler()
 
 
 class _MlxLM:
@@ -115,26 +118,54 @@ class _MlxLM:
     # --- many rows ----------------------------------------------------------------------------
 
     def votes(self) -> dict[str, Run]:
-        return {
+        return {"many": self._many} | {
             f"votes, {name}, prompt of {length}": partial(self._vote, name, length)
             for name in self.plan["voters"]
             for length in self.plan["prompts"]
         }
 
     def _vote(self, name: str, length: int, turn: int) -> Answer:
-        model, n = self.load(name)[0], self.plan["rows"]
-        prompt, now = self.settings["prompts"][str(length)], clock()
+        prompts, n = [self.settings["prompts"][str(length)]] * self.plan["rows"], self.plan["rows"]
+        how = {"max_tokens": self.plan["new"], "sampler": make_sampler(temp=0.8)}
+        how |= {"completion_batch_size": n, "prefill_batch_size": n}
+        return self._batch(self.load(name)[0], _NO_TEXT, prompts, how, turn)
+
+    def _many(self, turn: int) -> Answer:
+        asked = self.settings["queue"]
+        queue = queue_of(self.settings["stories"], self.plan["queue"], turn)
+        how = {"max_tokens": asked["max_tokens"], "completion_batch_size": asked["rows"]}
+        how["sampler"] = make_sampler(temp=1.0)
+        prompts = [prompt for prompt in queue for _ in range(asked["n"])]
+        stops = SimpleNamespace(eos_token_ids=[self.settings["stop"]], decode=_NO_TEXT.decode)
+        return self._batch(self.load("target")[0], stops, prompts, how, turn)
+
+    def _batch(self, model: Any, tokenizer: Any, prompts: list, how: dict, turn: int) -> Answer:
         mx.random.seed(turn)
+        now = clock()
         start = now()
+        copies = [list(prompt) for prompt in prompts]
         found, peak = peak_of(
-            lambda: batch_generate(
-                model, _NO_TEXT, [list(prompt)] * n, max_tokens=self.plan["new"],
-                sampler=make_sampler(temp=0.8), completion_batch_size=n, prefill_batch_size=n,
-                return_token_ids=True,
-            )
-        )  # fmt: skip
+            lambda: batch_generate(model, tokenizer, copies, return_token_ids=True, **how)
+        )
         units = sum(map(len, found.token_ids))
         return {"seconds": now() - start, "units": units, "peak": peak}
+
+    # --- a sampler ----------------------------------------------------------------------------
+
+    def sampler(self) -> dict[str, Run]:
+        found: dict[str, Run] = {}
+        for rows, size in self.plan["sampler"]:
+            for kind, options in SAMPLERS.items():
+                run = partial(self._sample, options, rows, size)
+                found[f"sampler, {rows} × {size}, {kind}"] = run
+        return found
+
+    def _sample(self, options: dict[str, float], rows: int, size: int, _: int) -> Answer:
+        cuts = {name: options.get(name, 0) for name in ("top_p", "min_p", "top_k")}
+        sampler, logits = make_sampler(options["temperature"], **cuts), logits_of(rows, size)
+        for _ in range(steps_of(rows, size)):
+            np.array(sampler(logits))
+        return {"units": rows * steps_of(rows, size)}
 
 
 if __name__ == "__main__":

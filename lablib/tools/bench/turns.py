@@ -97,16 +97,18 @@ class Side:
         command: starts it.
         settings: what its ``make`` gets, as JSON.
         environment: variables besides those of this process.
+        folder: where it runs; None means here.
     """
 
     def __init__(
-        self, command: Sequence[str], settings: Any = None, environment: Mapping[str, str] = {}
-    ) -> None:
+        self, command: Sequence[str], settings: Any = None, environment: Mapping[str, str] = {},
+        folder: str | None = None,
+    ) -> None:  # fmt: skip
         self._log = tempfile.TemporaryFile()  # noqa: SIM115, closed on exit
         self._process = subprocess.Popen(
             command, env=os.environ | {"PYTHONWARNINGS": "ignore"} | dict(environment),
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._log, text=True,
-            encoding="utf-8",
+            encoding="utf-8", cwd=folder,
         )  # fmt: skip
         self._send(settings)
 

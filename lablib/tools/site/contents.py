@@ -124,11 +124,10 @@ def write(source: Path, lessons: Sequence[Path], notebooks: Path) -> None:
         lessons: the notebooks of the site, in order.
         notebooks: the folder of the course, with its glossary and the teacher's guide.
     """
-    others = ["GLOSSARY", "TEACHING", "ENGINEERS", "reference", "inference"]
+    others = ["GLOSSARY", "TEACHING", "reference", "inference"]
     glossary = (notebooks / "GLOSSARY.md").read_text("utf-8")
     (source / "GLOSSARY.md").write_text(re.sub(r"^### ", "## ", glossary, flags=re.M), "utf-8")
     shutil.copy(notebooks / "TEACHING.md", source)
-    shutil.copy(notebooks / "ENGINEERS.md", source)
     tables = {
         "evaluation": Path(lablib.__file__).parent / "models/checkpoints/evaluation.md",
         "architectures": notebooks.parent / "tests/architectures.md",
@@ -137,6 +136,9 @@ def write(source: Path, lessons: Sequence[Path], notebooks: Path) -> None:
         if path.exists():  # tests come with a clone only
             shutil.copy(path, source / f"{name}.md")
             others.append(name)
+    for path in sorted(notebooks.parent.glob("docs/*.md")):  # these, too
+        shutil.copy(path, source)
+        others.append(path.stem)
     _reference(source)
     (source / "play.md").write_text(play.source(), "utf-8")
     rows, film = [], ""
@@ -154,14 +156,17 @@ def write(source: Path, lessons: Sequence[Path], notebooks: Path) -> None:
 
 
 def _unlink(source: Path, lessons: set[str]) -> None:
-    """Leave only the words of links to lessons that this site has not."""
+    """Leave only the words of links to what this site has not: its pages lie side by side."""
+    pages = {*lessons, *(file.name for file in source.glob("*.md"))}
 
     def words(link: re.Match) -> str:
-        return link[0] if link[2] in lessons else link[1]
+        name = Path(link[2]).name
+        return f"[{link[1]}]({name}{link[3]})" if name in pages else link[1]
 
     for file in source.iterdir():
-        text = re.sub(r"\[([^\[\]\n]*)\]\((\d\d_\w+\.ipynb)\)", words, file.read_text("utf-8"))
-        file.write_text(text, "utf-8")
+        kinds = r"\d\d_\w+\.ipynb" if file.suffix == ".ipynb" else r"(?!https?:)[^()#\s]+"
+        link = rf"\[([^\[\]\n]*)\]\(({kinds})((?:#[\w-]*)?)\)"
+        file.write_text(re.sub(link, words, file.read_text("utf-8")), "utf-8")
 
 
 def _first_film(notebook: dict) -> str:

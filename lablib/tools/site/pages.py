@@ -23,7 +23,6 @@ from lablib.teach.editions import (
     Notebook,
     answered,
     code_cells,
-    is_claims,
     joined,
     part_of,
 )
@@ -35,7 +34,6 @@ from PIL import Image
 FRAMES = "_static/frames"
 _PYTHON = {"language_info": {"name": "python", "pygments_lexer": "ipython3"}}
 _ANSWER = "What you should have seen"
-_CHECKED = "How this is checked"
 _IMPORTED = "What is imported"
 _SIDES = "width", "height"
 _ASKS = " lablib-asks"
@@ -61,7 +59,7 @@ def page(notebook: Notebook, run: Run, frames: Path, launch: str = "") -> Notebo
             cells.append(_said(cell, folded(cell["source"]) if answers else cell["source"]))
         else:
             cells += _code(cell, run, frames, asked[cell["id"]])
-        before = before if is_claims(cell) else cell
+        before = cell
     cells[0]["source"] += f"\n\n{launch}" if launch else ""
     return {**notebook, "cells": cells, "metadata": _PYTHON}
 
@@ -130,11 +128,8 @@ def _code(cell: Cell, run: Run, frames: Path, answers: bool) -> Iterator[Cell]:
     said = [*map(_choices, said)] if asks else said
     fold = ["hide-output"] if answers and said else []
     metadata: dict[str, Any] = {"tags": ["remove-input"] if asks else fold}
-    shut = (
-        _CHECKED if is_claims(cell) else _IMPORTED * ("setup" in cell["metadata"].get("tags", ()))
-    )
-    if shut:
-        metadata = {"tags": ["hide-input"], "mystnb": {"code_prompt_show": shut}}
+    if "setup" in cell["metadata"].get("tags", ()):
+        metadata = {"tags": ["hide-input"], "mystnb": {"code_prompt_show": _IMPORTED}}
     yield {**cell, "outputs": said, "metadata": metadata}
     if pictures:  # in sight, below a veil of their own; Sphinx leaves out a cell without a line
         metadata = {"tags": ["remove-input"]}

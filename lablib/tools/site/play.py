@@ -91,7 +91,7 @@ myst:
 ```
 """
 _LETTERS = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
-_IMPORT = re.compile(r"^import .*;\n", re.M)
+_IMPORT = re.compile(r"^import [^;]*;\n", re.M)
 _EXPORT = re.compile(r"^export (?=(?:async )?(?:const|class|function\*?)\s+(\w+))", re.M)
 
 
@@ -153,7 +153,7 @@ def tokenizer() -> dict[str, Any]:
 def engine() -> str:
     """Return the modules of the engine as one classic script: a function that returns their names.
 
-    A module imports names of the modules before it, in lines of their own, and exports
+    A module imports names of the modules before it, in statements of their own, and exports
     declarations: without these words, one after the other, they mean the same.
     """
     body, names = _joined(ENGINE, MODULES)

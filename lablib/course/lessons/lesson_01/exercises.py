@@ -1,11 +1,10 @@
 """Exercises of lesson 01: from logits to a token, from tokens to a text."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 
 from lablib.course.checks.changed import changed
-from lablib.course.checks.comparing import compare
 from lablib.course.checks.exercises import Exercise
+from lablib.course.lessons.edges import further
 
 import numpy as np
 
@@ -214,11 +213,10 @@ def _draws(rng: np.random.Generator) -> Iterator[tuple[list[float], float]]:
         yield rng.uniform(0, 4, size=n).round(2).tolist(), round(float(rng.uniform()), 3)
 
 
-def _small_totals(function: Callable[..., object]) -> None:
-    """Try totals below 1 with the other cases: a name is given only where it fits them all."""
+def _small_totals(_: np.random.Generator) -> list[tuple[list[float], float]]:
+    """Return totals below 1, tried with the others: a name is given only where it fits all."""
     cases = [([0.125, 0.125], 0.25), ([0.125, 0.0, 0.125], 0.5), ([0.25, 0.125], 0.875)]
-    cases += [([1e-9, 0.0, 3e-9], u) for u in (0.125, 0.5)]  # no tolerance is small enough
-    compare(replace(DRAW, cases=lambda rng: [*_draws(rng), *cases]), function)
+    return cases + [([1e-9, 0.0, 3e-9], u) for u in (0.125, 0.5)]  # no tolerance is small enough
 
 
 DRAW = Exercise(
@@ -267,7 +265,7 @@ DRAW = Exercise(
         ),
     },
     cases=_draws,
-    checker=_small_totals,
+    checker=further(_small_totals),
     hints=[
         "np.cumsum gives the running sums; the last one is the total.",
         "np.searchsorted(sums, x, side=...) finds the place of x; of its two sides one is right.",
@@ -356,8 +354,8 @@ def _sequences(rng: np.random.Generator) -> Iterator[tuple[np.ndarray, list[int]
         yield logits, rng.integers(0, size, size=length).tolist()
 
 
-def _hard_texts(function: Callable[..., object]) -> None:
-    """Try what overflows or underflows; a name is given only where it fits the easy texts, too."""
+def _hard_texts() -> list[list[tuple[np.ndarray, list[int]]]]:
+    """Return what overflows or underflows, in rounds: a name must fit the easy texts, too."""
     rng = np.random.default_rng(1)
     long = rng.normal(size=(400, 12)) * 2, rng.integers(0, 12, size=400).tolist()
     high = np.array([[900.0, 0.0], [0.0, 0.0]]), [0, 1]  # float32 can tell these, too
@@ -370,9 +368,7 @@ def _hard_texts(function: Callable[..., object]) -> None:
     surest = np.array([[0.0, 2000.0], [0.0, 0.0]]), [0, 1]
     one_token = np.array([[1.0, 2.0, 0.0]]), [2]
     far = [high, near, low, apart, beyond]
-    for hard in ([long], far, [rare], [rarest, surest], [one_token]):
-        cases = replace(LOG_PROBABILITY, cases=lambda rng, hard=hard: [*_sequences(rng), *hard])
-        compare(cases, function)
+    return [[long], far, [rare], [rarest, surest], [one_token]]
 
 
 LOG_PROBABILITY = Exercise(
@@ -444,7 +440,7 @@ LOG_PROBABILITY = Exercise(
         ),
     },
     cases=_sequences,
-    checker=_hard_texts,
+    checker=further(*(lambda _, hard=hard: hard for hard in _hard_texts())),
     hints=[
         "T tokens, T - 1 steps: pair each row but the last with each token but the first.",
         "The log of the sum of e^x over a row is top + np.log(np.exp(row - top).sum()), with top = "
@@ -588,9 +584,8 @@ def _texts(rng: np.random.Generator) -> Iterator[tuple[Callable, list[int], int,
     yield _Scores(table), [11, 10], 20, 11
 
 
-def _no_tokens(function: Callable[..., object]) -> None:
-    nothing = _Scores([[0, 0, 5]]), [1], 0, 2
-    compare(replace(WRITE_GREEDILY, cases=lambda rng: [*_texts(rng), nothing]), function)
+def _no_tokens(_: np.random.Generator) -> Iterator[tuple[Callable, list[int], int, int]]:
+    yield _Scores([[0, 0, 5]]), [1], 0, 2
 
 
 WRITE_GREEDILY = Exercise(
@@ -652,7 +647,7 @@ WRITE_GREEDILY = Exercise(
         ),
     },
     cases=_texts,
-    checker=_no_tokens,
+    checker=further(_no_tokens),
     hints=[
         "Keep two things apart: what the model reads (prompt and new tokens), and what you return.",
         "Each round: ask about everything so far, append, look whether to stop. What must be asked "

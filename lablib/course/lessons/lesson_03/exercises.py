@@ -1,12 +1,11 @@
 """Exercises of lesson 03: cutting, penalising and drawing."""
 
-from collections.abc import Callable, Iterator
-from dataclasses import replace
+from collections.abc import Iterator
 
 from lablib.course.checks.changed import changed
-from lablib.course.checks.comparing import compare
 from lablib.course.checks.exercises import Exercise, Wrong
 from lablib.course.checks.running import Watched
+from lablib.course.lessons.edges import further
 
 import numpy as np
 
@@ -79,8 +78,11 @@ def _edges(_: np.random.Generator) -> Iterator[tuple[np.ndarray, float]]:
     yield np.array([[0.3, 0.06, 0.64], [0.5, 0.3, 0.2], [0.1, 0.05, 0.85]]), 0.55
 
 
+_compare_at_edges = further(_edges)
+
+
 def _edges_and_ties(function: Watched) -> None:
-    compare(replace(NUCLEUS, cases=lambda rng: [*_nuclei(rng), *_edges(rng)]), function)
+    _compare_at_edges(function)
     for probs in (np.full((1, 4), 0.25), np.array([[0.125, 0.125, 0.5, 0.125, 0.125]])):
         kept, right = np.asarray(function(probs, 0.625), dtype=float), nucleus(probs, 0.625)
         if not np.abs(np.sort(kept) - np.sort(right)).max() <= NUCLEUS.tolerance:  # or it is NaN
@@ -325,9 +327,14 @@ def _histories(rng: np.random.Generator) -> Iterator[tuple[np.ndarray, list[int]
         yield scores, recent, round(float(rng.uniform(1.1, 2)), 1)
 
 
+@further
+def _compare_little_said(_: np.random.Generator) -> Iterator[tuple[np.ndarray, list[int], float]]:
+    yield np.array([2.0, -2.0, 1.0]), [], 1.5
+    yield np.array([-1.0]), [0], 2.0
+
+
 def _nothing_said_much_said_nothing_changed(function: Watched) -> None:
-    cases = [(np.array([2.0, -2.0, 1.0]), [], 1.5), (np.array([-1.0]), [0], 2.0)]
-    compare(replace(PENALTY, cases=lambda rng: [*_histories(rng), *cases]), function)
+    _compare_little_said(function)
     if np.asarray(function(np.array([2.0, -2.0, 1.0]), [0] + [1] * 70, 2.0))[0] != 1:
         text = "discourage(np.array([2.0, -2.0, 1.0]), [0] + [1] * 70, 2.0) leaves token 0 as it is"
         raise Wrong(text, like="window_of_64")
@@ -463,11 +470,10 @@ def _races(rng: np.random.Generator) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         yield logits, np.round(rng.uniform(0.001, 0.999, size=vocabulary), 3)
 
 
-def _large_logits(function: Callable[..., object]) -> None:
+def _large_logits(_: np.random.Generator) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     u = np.array([0.25, 0.5, 0.75])
-    cases = [(base + np.array([1.0, 2.0, 0.0]), u) for base in (5000.0, -5000.0)]
-    cases.append((np.array([-3.0]), u[:1]))
-    compare(replace(GUMBEL, cases=lambda rng: [*_races(rng), *cases]), function)
+    yield from ((base + np.array([1.0, 2.0, 0.0]), u) for base in (5000.0, -5000.0))
+    yield np.array([-3.0]), u[:1]
 
 
 GUMBEL = Exercise(
@@ -530,7 +536,7 @@ GUMBEL = Exercise(
         ),
     },
     cases=_races,
-    checker=_large_logits,
+    checker=further(_large_logits),
     hints=[
         "The noise is -np.log(-np.log(u)), with a minus in front: one number for each token.",
         "np.max gives the largest sum, np.argmax the place where it stands.",

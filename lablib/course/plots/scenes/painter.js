@@ -1,10 +1,11 @@
 // Paints shapes: what is new appears, what stays moves there, what is gone goes.
 //
-// A scene is a function (constants, data, room, chosen) -> {width, height, shapes, told, tells}; it is no wider than
-// the room (from 250 pixels on), and letters stay as large as they are. It knows no page, so that it can be
-// tried anywhere. The chosen cell is null before anybody has chosen one; `told`, where there is one, is the cell
-// of which the picture tells until then, or now; if it `tells` in words, what is said below is only for who hears
-// it. A shape is {key, tag, ...attributes}; beside these it may have
+// A scene is a function (constants, data, room, chosen) -> {width, height, shapes, told, tells}; it
+// is no wider than the room (from 250 pixels on), and letters stay as large as they are. It knows
+// no page, so that it can be tried anywhere. The chosen cell is null before anybody has chosen one;
+// `told`, where there is one, is the cell of which the picture tells until then, or now; if it
+// `tells` in words, what is said below is only for who hears it. A shape is {key, tag,
+// ...attributes}; beside these it may have
 //   text   what a <text> says,
 //   note   what is said of it when it is pointed at or walked to,
 //   cell   [row, column]: the arrow keys walk from cell to cell.
@@ -25,10 +26,18 @@ function painter(root, scene, constants, caption) {
   told.setAttribute('aria-live', 'polite');
   svg.setAttribute('role', 'img');
   const [place, shape_of] = placer(svg);
-  let shapes = [], chosen = null, framed = null, tells = false, paper = 0, room = 0, last = null;
+  let shapes = [],
+    chosen = null,
+    framed = null,
+    tells = false,
+    paper = 0,
+    room = 0,
+    last = null;
 
   const say = (shape, heard = false) => {
-    const how = window.matchMedia('(hover: none)').matches ? 'Touch it' : 'Point at it, or use the arrow keys';
+    const how = window.matchMedia('(hover: none)').matches
+      ? 'Touch it'
+      : 'Point at it, or use the arrow keys';
     const hint = shapes.some(each => each.note) ? `${how}: it says numbers.` : '';
     told.textContent = shape ? shape.note : hint;
     told.classList.toggle('lablib-heard', heard);
@@ -55,7 +64,11 @@ function painter(root, scene, constants, caption) {
     shapes = drawn.shapes;
     framed = drawn.told || chosen;
     tells = drawn.tells;
-    const size = {viewBox: `0 0 ${drawn.width} ${drawn.height}`, width: drawn.width, height: drawn.height};
+    const size = {
+      viewBox: `0 0 ${drawn.width} ${drawn.height}`,
+      width: drawn.width,
+      height: drawn.height,
+    };
     for (const [name, value] of Object.entries(size)) svg.setAttribute(name, value);
     svg.setAttribute('aria-label', words);
     stage.setAttribute('aria-label', caption);
@@ -71,14 +84,22 @@ function painter(root, scene, constants, caption) {
     const cell = beside(framed, WALK[event.key], shapes);
     if (cell) choose(cell);
   });
-  svg.addEventListener('pointerover', ({target}) => { if (shape_of(target)?.note) say(shape_of(target)); });
-  svg.addEventListener('pointerout', ({target}) => { if (shape_of(target)?.note) mark(); });
+  svg.addEventListener('pointerover', ({target}) => {
+    if (shape_of(target)?.note) say(shape_of(target));
+  });
+  svg.addEventListener('pointerout', ({target}) => {
+    if (shape_of(target)?.note) mark();
+  });
   svg.addEventListener('click', ({target}) => {
     if (!shape_of(target)?.cell) return;
     choose(shape_of(target).cell);
     stage.focus({preventScroll: true});
   });
-  for (const [when, width] of [['beforeprint', 680], ['afterprint', 0]]) {  // paper is narrower than a page
+  for (const [when, width] of [
+    ['beforeprint', 680],
+    ['afterprint', 0],
+  ]) {
+    // paper is narrower than a page
     window.addEventListener(when, () => {
       paper = width;
       if (last) draw(...last);
@@ -101,7 +122,8 @@ function beside(cell, step, shapes) {
 
 // Return a function that puts shapes into a drawing, and one that says which shape an element has.
 function placer(svg) {
-  const elements = new Map(), shapes = new WeakMap();
+  const elements = new Map(),
+    shapes = new WeakMap();
   const place = every => {
     const known = new Set(every.map(({key}) => key));
     for (const [key, element] of elements) {
@@ -109,7 +131,8 @@ function placer(svg) {
       element.remove();
       elements.delete(key);
     }
-    let next = svg.firstChild;  // later shapes lie on earlier ones; what is in its place is not touched
+    // Later shapes lie on earlier ones; what is in its place is not touched.
+    let next = svg.firstChild;
     for (const shape of every) {
       let element = elements.get(shape.key);
       if (!element) {
@@ -129,6 +152,7 @@ function placer(svg) {
 function dress(element, shape, before) {
   for (const name in before) if (!(name in shape)) element.removeAttribute(name);
   for (const name in shape)
-    if (!NOT_ATTRIBUTES.has(name) && shape[name] !== before[name]) element.setAttribute(name, shape[name]);
+    if (!NOT_ATTRIBUTES.has(name) && shape[name] !== before[name])
+      element.setAttribute(name, shape[name]);
   if (shape.text !== undefined && shape.text !== before.text) element.textContent = shape.text;
 }

@@ -10,18 +10,21 @@ export class Cache {
     this.width = model.width;
     this.length = 0;
     this.layers = model.blocks.map(() =>
-      ['keys', 'values'].map(() => new Float32Array(room * model.width)));
+      ['keys', 'values'].map(() => new Float32Array(room * model.width)),
+    );
   }
 
   // Make room for more positions, twice as many as are needed.
   grow(more) {
     const needed = (this.length + more) * this.width;
     if (needed <= this.layers[0][0].length) return;
-    this.layers = this.layers.map(layer => layer.map(part => {
-      const larger = new Float32Array(2 * needed);
-      larger.set(part);
-      return larger;
-    }));
+    this.layers = this.layers.map(layer =>
+      layer.map(part => {
+        const larger = new Float32Array(2 * needed);
+        larger.set(part);
+        return larger;
+      }),
+    );
   }
 
   // Forget all positions but the first: what is beyond is written over.
@@ -67,17 +70,23 @@ export class Model {
     this.embeddings = part('embed_tokens.weight');
     this.blocks = Array.from({length: config.num_hidden_layers}, (_, i) => {
       const of = name => ({
-        weight: part(`layers.${i}.${name}.weight`), bias: part(`layers.${i}.${name}.bias`),
+        weight: part(`layers.${i}.${name}.weight`),
+        bias: part(`layers.${i}.${name}.bias`),
       });
       return {
-        q: of('self_attn.q_proj'), k: of('self_attn.k_proj'), v: of('self_attn.v_proj'),
-        o: of('self_attn.o_proj'), gate: of('mlp.gate_proj'), up: of('mlp.up_proj'),
-        down: of('mlp.down_proj'), before: of('input_layernorm').weight,
+        q: of('self_attn.q_proj'),
+        k: of('self_attn.k_proj'),
+        v: of('self_attn.v_proj'),
+        o: of('self_attn.o_proj'),
+        gate: of('mlp.gate_proj'),
+        up: of('mlp.up_proj'),
+        down: of('mlp.down_proj'),
+        before: of('input_layernorm').weight,
         between: of('post_attention_layernorm').weight,
       };
     });
     this.norm = part('norm.weight');
-    this.speeds = Float32Array.from(config.speeds);  // radians a token, of each pair of a head
+    this.speeds = Float32Array.from(config.speeds); // radians a token, of each pair of a head
   }
 
   // Return the states (rows, hidden) after embeddings x; row i extends caches[i].
@@ -87,10 +96,17 @@ export class Model {
     this.blocks.forEach((block, number) => {
       const normed = rmsNorm(x, rows, block.before, this.eps);
       const [q, k, v] = [block.q, block.k, block.v].map(each =>
-        linear(normed, rows, each.weight, each.bias));
+        linear(normed, rows, each.weight, each.bias),
+      );
       this.#rotate(q, positions);
       this.#rotate(k, positions);
-      const read = this.#attend(q, k, v, caches.map(cache => cache.layers[number]), positions);
+      const read = this.#attend(
+        q,
+        k,
+        v,
+        caches.map(cache => cache.layers[number]),
+        positions,
+      );
       add(x, linear(read, rows, block.o.weight, block.o.bias));
       const again = rmsNorm(x, rows, block.between, this.eps);
       const gate = linear(again, rows, block.gate.weight);
@@ -120,10 +136,12 @@ export class Model {
     positions.forEach((position, row) => {
       for (let i = 0; i < half; i++) {
         const angle = Math.fround(position * this.speeds[i]);
-        const cos = Math.cos(angle), sin = Math.sin(angle);
+        const cos = Math.cos(angle),
+          sin = Math.sin(angle);
         for (let head = 0; head < this.heads; head++) {
           const at = row * this.width + head * this.headDim + i;
-          const a = x[at], b = x[at + half];
+          const a = x[at],
+            b = x[at + half];
           x[at] = a * cos - b * sin;
           x[at + half] = b * cos + a * sin;
         }
@@ -142,7 +160,16 @@ export class Model {
       keys.set(k.subarray(from, from + width), position * width);
       values.set(v.subarray(from, from + width), position * width);
       for (let head = 0; head < this.heads; head++)
-        this.#readHead(q, from + head * headDim, head * headDim, keys, values, weights, position, out);
+        this.#readHead(
+          q,
+          from + head * headDim,
+          head * headDim,
+          keys,
+          values,
+          weights,
+          position,
+          out,
+        );
     });
     return out;
   }
@@ -162,7 +189,8 @@ export class Model {
     for (let s = 0; s <= position; s++) total += weights[s] = Math.exp(weights[s] - largest);
     for (let s = 0; s <= position; s++) {
       const share = weights[s] / total;
-      for (let i = 0, at = s * width + head; i < headDim; i++) out[from + i] += share * values[at + i];
+      for (let i = 0, at = s * width + head; i < headDim; i++)
+        out[from + i] += share * values[at + i];
     }
   }
 
@@ -170,7 +198,9 @@ export class Model {
   embed(tokens) {
     const n = this.hiddenSize;
     const x = new Float32Array(tokens.length * n);
-    tokens.forEach((token, row) => x.set(this.embeddings.subarray(token * n, token * n + n), row * n));
+    tokens.forEach((token, row) =>
+      x.set(this.embeddings.subarray(token * n, token * n + n), row * n),
+    );
     return x;
   }
 
@@ -185,12 +215,14 @@ export class Model {
     const rows = states.length / this.hiddenSize;
     const all = linear(states, rows, this.embeddings);
     return Array.from({length: rows}, (_, row) =>
-      all.subarray(row * this.vocabSize, (row + 1) * this.vocabSize));
+      all.subarray(row * this.vocabSize, (row + 1) * this.vocabSize),
+    );
   }
 }
 
-// A draft head of a target: from the state that predicted a token, and that token, one block guesses the
-// state that predicts the next (lablib/models/head.py). Embeddings and output layer are the target's.
+// A draft head of a target: from the state that predicted a token, and that token, one block
+// guesses the state that predicts the next (lablib/models/head.py). Embeddings and output layer are
+// the target's.
 export class Head extends Model {
   readsStates = true;
 
@@ -208,6 +240,9 @@ export class Head extends Model {
       pairs.set(before.subarray(from, from + n), 2 * from);
       pairs.set(embedded.subarray(from, from + n), 2 * from + n);
     }
-    return this.run(linear(pairs, tokens.length, this.join), tokens.map(() => cache));
+    return this.run(
+      linear(pairs, tokens.length, this.join),
+      tokens.map(() => cache),
+    );
   }
 }

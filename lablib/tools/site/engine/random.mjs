@@ -2,9 +2,9 @@
 // same seed gives the same text here and in Python (lablib/inference/sampling/random_numbers.py),
 // and a number can be had again. The hash is SplitMix64 (Steele, Lea and Flood 2014).
 
-const STEP = 0x9E3779B97F4A7C15n;
-const FIRST = 0xBF58476D1CE4E5B9n;
-const SECOND = 0x94D049BB133111EBn;
+const STEP = 0x9e3779b97f4a7c15n;
+const FIRST = 0xbf58476d1ce4e5b9n;
+const SECOND = 0x94d049bb133111ebn;
 
 const word = z => BigInt.asUintN(64, z);
 

@@ -1,19 +1,21 @@
-// A text that grows, round by round (lablib/inference/decoding/decoder.py). In a round a draft model or a
-// head proposes tokens, the target reads them all at once, a rule says which of them stay, and the
-// caches forget the others. Without a drafter a round is one token of the target.
+// A text that grows, round by round (lablib/inference/decoding/decoder.py). In a round a draft
+// model or a head proposes tokens, the target reads them all at once, a rule says which of them
+// stay, and the caches forget the others. Without a drafter a round is one token of the target.
 
 import {Cache} from './model.mjs';
 import {exponentials, keyOf, uniform} from './random.mjs';
 import {PLAYED_OUT, RULE} from './rules.mjs';
 import {NEUTRAL, argmax, cut, draw, race, softmax} from './transforms.mjs';
 
-const ACCEPT = 0, FOLLOW = 1, DRAFT = 2;  // the uses of a round's random numbers
-export const STOP = 2;  // </s>
+const ACCEPT = 0,
+  FOLLOW = 1,
+  DRAFT = 2; // the uses of a round's random numbers
+export const STOP = 2; // </s>
 
 export class Writer {
-  // `told`: prompt (ids), max_tokens, seed, stream, stop, and the sampler's options. `draft`, a model or a
-  // head, may be given with a rule and the number of drafts in a round; `cache` has read the prompt but
-  // its last token.
+  // `told`: prompt (ids), max_tokens, seed, stream, stop, and the sampler's options. `draft`, a
+  // model or a head, may be given with a rule and the number of drafts in a round; `cache` has read
+  // the prompt but its last token.
   constructor(target, told, {draft = null, rule = 'rejection', draft_tokens = 4, cache} = {}) {
     this.target = target;
     this.drafter = draft;
@@ -28,7 +30,7 @@ export class Writer {
     this.key = keyOf(told.seed ?? 0, this.stream);
     this.cache = cache ?? new Cache(target);
     this.draftCache = draft && new Cache(draft);
-    this.states = null;  // the target's, before each token that a head has not read
+    this.states = null; // the target's, before each token that a head has not read
     this.round = 0;
   }
 
@@ -43,7 +45,7 @@ export class Writer {
   // Run a round and return what was decided; null when the text has ended.
   next() {
     if (this.left <= 0) return null;
-    const behind = this.text.slice(this.cache.length, -1);  // the prompt, before the first round
+    const behind = this.text.slice(this.cache.length, -1); // the prompt, before the first round
     if (behind.length) this.states = this.target.hidden(behind, this.cache);
     const most = this.drafter ? Math.min(this.draftTokens, this.left - 1) : 0;
     const drafted = most > 0 ? this.#propose(most) : [];
@@ -58,10 +60,12 @@ export class Writer {
   finish(drafted, logits) {
     const drafts = drafted.map(each => each.token);
     const scores = logits.map((row, i) =>
-      cut(row, [...this.text, ...drafts.slice(0, i)], this.options));
+      cut(row, [...this.text, ...drafts.slice(0, i)], this.options),
+    );
     const verdict = drafted.length ? this.#judge(drafted, scores) : this.#plain(scores[0]);
     const end = verdict.tokens.slice(0, verdict.accepted).indexOf(this.stop) + 1;
-    if (end) {  // an accepted stop token: those after it were never reached
+    if (end) {
+      // an accepted stop token: those after it were never reached
       verdict.tokens.length = end;
       verdict.accepted = verdict.reached = end;
     }
@@ -93,8 +97,9 @@ export class Writer {
     return {drafted: [], accepted: 0, reached: 0, tokens: [this.#own(scores, 0)]};
   }
 
-  // Draw drafts one after the other; each has its token, and q, what it was drawn from. A head reads each
-  // token with the state before it: the target's, which it has after the first token, and then its own.
+  // Draw drafts one after the other; each has its token, and q, what it was drawn from. A head
+  // reads each token with the state before it: the target's, which it has after the first token,
+  // and then its own.
   #propose(most) {
     const {drafter, draftCache} = this;
     const drafted = [];
@@ -109,7 +114,7 @@ export class Writer {
       drafted.push({token, q});
       unread = [token];
     }
-    if (drafter.readsStates) draftCache.trim(this.text.length - 1);  // guessed states are no text's
+    if (drafter.readsStates) draftCache.trim(this.text.length - 1); // guessed states are no text's
     return drafted;
   }
 
@@ -129,11 +134,16 @@ export class Writer {
     const u = this.#number(ACCEPT);
     const accepted = playedOut ? countMatches(drafts, own) : draw(outcome.kept, u);
     const token = playedOut
-      ? own[accepted] : draw(outcome.following(accepted), this.#number(FOLLOW));
+      ? own[accepted]
+      : draw(outcome.following(accepted), this.#number(FOLLOW));
     const coins = playedOut ? [] : coinsOf(outcome.kept, u);
     const seen = drafts.map((draft, i) => ({
-      token: draft, p: p[i][draft], q: q[i][draft], chance: outcome.accept[i],
-      coin: coins[i], own: own[i],
+      token: draft,
+      p: p[i][draft],
+      q: q[i][draft],
+      chance: outcome.accept[i],
+      coin: coins[i],
+      own: own[i],
     }));
     const reached = Math.min(accepted + 1, drafts.length);
     return {drafted: seen, accepted, reached, tokens: [...drafts.slice(0, accepted), token]};

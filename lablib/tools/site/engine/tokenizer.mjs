@@ -47,9 +47,11 @@ export class Tokenizer {
 
   // Join the pair that was merged first in training, the leftmost of equals, while there is one.
   #merge(parts) {
-    parts = parts.map(letter => this.ids.has(letter) ? letter : null);  // null is no part of a pair
+    // Null is no part of a pair.
+    parts = parts.map(letter => (this.ids.has(letter) ? letter : null));
     for (;;) {
-      let best = Infinity, at = -1;
+      let best = Infinity,
+        at = -1;
       for (let i = 0; i + 1 < parts.length; i++) {
         const both = parts[i] && parts[i + 1];
         const rank = both ? this.ranks.get(`${parts[i]} ${parts[i + 1]}`) : undefined;
@@ -58,7 +60,7 @@ export class Tokenizer {
       if (at < 0) break;
       parts.splice(at, 2, parts[at] + parts[at + 1]);
     }
-    return parts.map(part => part === null ? UNKNOWN : this.ids.get(part));
+    return parts.map(part => (part === null ? UNKNOWN : this.ids.get(part)));
   }
 
   // Return the text of tokens; special ones are no part of it.

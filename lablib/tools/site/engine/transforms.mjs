@@ -3,13 +3,20 @@
 // scores the smaller id comes first. (lablib/inference/sampling/transforms.py; here for one row.)
 
 export const NEUTRAL = {
-  temperature: 1, top_p: 1, min_p: 0, top_k: 0,
-  repeat_last_n: 64, repeat_penalty: 1, presence_penalty: 0, frequency_penalty: 0,
+  temperature: 1,
+  top_p: 1,
+  min_p: 0,
+  top_k: 0,
+  repeat_last_n: 64,
+  repeat_penalty: 1,
+  presence_penalty: 0,
+  frequency_penalty: 0,
 };
 
 // Make the latest tokens of a text less likely.
 export function penalize(scores, text, options) {
-  const window = options.repeat_last_n < 0 ? text : text.slice(-options.repeat_last_n || text.length);
+  const window =
+    options.repeat_last_n < 0 ? text : text.slice(-options.repeat_last_n || text.length);
   const counts = new Map();
   if (options.repeat_last_n)
     for (const token of window) counts.set(token, (counts.get(token) ?? 0) + 1);
@@ -31,7 +38,7 @@ export function argmax(scores) {
 // Keep the best token only: temperature 0.
 export function greedy(scores) {
   const best = argmax(scores);
-  return scores.map((score, id) => id === best ? score : -Infinity);
+  return scores.map((score, id) => (id === best ? score : -Infinity));
 }
 
 // Return the ids of a row, the best first.
@@ -70,7 +77,7 @@ export function topP(scores, p) {
 // Drop what is less likely than m times the best.
 export function minP(scores, m) {
   const floor = Math.fround(largest(scores) + Math.fround(Math.log(m)));
-  return scores.map(score => score >= floor ? score : -Infinity);
+  return scores.map(score => (score >= floor ? score : -Infinity));
 }
 
 // Apply all transforms to the logits after a text; the best has 0 then, what was cut -Infinity.

@@ -16,7 +16,10 @@ export function* samples(model, told, n, together = 4) {
       return new Writer(model, {...told, stream: first + i}, {cache});
     });
     while (rows.length) {
-      const states = model.hidden(rows.map(row => row.text.at(-1)), rows.map(row => row.cache));
+      const states = model.hidden(
+        rows.map(row => row.text.at(-1)),
+        rows.map(row => row.cache),
+      );
       const logits = model.logits(states);
       rows.forEach((row, i) => row.finish([], [logits[i]]));
       yield* rows.filter(row => row.left <= 0);
@@ -38,7 +41,8 @@ export function tally(answers) {
     if (answer === null) return;
     rows.set(answer, [...(rows.get(answer) ?? []), row]);
   });
-  return [...rows].map(([answer, of]) => ({answer, rows: of}))
+  return [...rows]
+    .map(([answer, of]) => ({answer, rows: of}))
     .sort((a, b) => b.rows.length - a.rows.length || a.rows[0] - b.rows[0]);
 }
 

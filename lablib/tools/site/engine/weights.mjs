@@ -12,7 +12,7 @@ const LETTERS =
 export function bytesOf(text) {
   const digits = new Uint8Array(128);
   for (let i = 0; i < 85; i++) digits[LETTERS.charCodeAt(i)] = i;
-  const bytes = new Uint8Array(text.length / 5 * 4);
+  const bytes = new Uint8Array((text.length / 5) * 4);
   for (let from = 0, to = 0; from < text.length; from += 5, to += 4) {
     let four = 0;
     for (let i = 0; i < 5; i++) four = four * 85 + digits[text.charCodeAt(from + i)];
@@ -32,7 +32,7 @@ async function inflate(blob) {
 // Return the value of a float16 by its bits.
 function halfValue(bits) {
   const sign = bits & 0x8000 ? -1 : 1;
-  const exponent = bits >> 10 & 31;
+  const exponent = (bits >> 10) & 31;
   const fraction = bits & 1023;
   if (exponent === 0) return sign * fraction * 2 ** -24;
   return sign * (1 + fraction / 1024) * 2 ** (exponent - 15);
@@ -49,9 +49,9 @@ export async function unpack(told, parts) {
   let from = 0;
   for (const [name, shape] of told.tensors) {
     const size = shape.reduce((product, width) => product * width, 1);
-    const tensor = tensors[name] = room.subarray(from, from + size);
+    const tensor = (tensors[name] = room.subarray(from, from + size));
     for (let i = 0; i < size; i++, from++)
-      tensor[i] = values[bytes[from] << 8 | bytes[count + from]];
+      tensor[i] = values[(bytes[from] << 8) | bytes[count + from]];
   }
   return tensors;
 }

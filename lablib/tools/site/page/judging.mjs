@@ -18,9 +18,10 @@ export function judge({cases, right, wrong, own, tolerance}, answers) {
   const failing = cases.map((_, i) => i).filter(fails);
   if (!failing.length) return {correct: true};
   const size = i => JSON.stringify(cases[i]).length;
-  const at = failing.reduce((least, i) => size(i) < size(least) ? i : least);
+  const at = failing.reduce((least, i) => (size(i) < size(least) ? i : least));
   const until = failing.some(i => i < own) ? own : cases.length;
-  const like = wrong.find(idea => idea.answers.slice(0, until).every((each, i) =>
-    same(each, answers[i], tolerance)));
+  const like = wrong.find(idea =>
+    idea.answers.slice(0, until).every((each, i) => same(each, answers[i], tolerance)),
+  );
   return {correct: false, at, like: like?.text ?? ''};
 }

@@ -1,11 +1,12 @@
-// The model for a lesson's pictures: brought when a reader first asks it, for all pictures of a page.
+// The model for a lesson's pictures: brought when a reader first asks it, for all pictures of a
+// page.
 
 import {Tokenizer} from '../engine/tokenizer.mjs';
 import {softmax} from '../engine/transforms.mjs';
 import {Models} from './models.mjs';
 import {PICTURES} from './pictures.mjs';
 
-const MOST_PROMPT = 600;  // tokens; the model's context has 1,024
+const MOST_PROMPT = 600; // tokens; the model's context has 1,024
 
 export class Lab {
   constructor({models, tokenizer}) {
@@ -16,7 +17,7 @@ export class Lab {
   bring(say) {
     this.say = say;
     this.coming ??= this.#bring().catch(error => {
-      this.coming = null;  // what came is kept: who asks again asks for the rest
+      this.coming = null; // what came is kept: who asks again asks for the rest
       throw error;
     });
     return this.coming;
@@ -25,8 +26,11 @@ export class Lab {
   #bring() {
     return new Promise((ready, fail) => {
       const hear = {
-        say: (done, all, size) => this.say(`The model is coming: ${done} of ${all} parts, ${size} in all.`),
-        fail: reason => fail(new Error(`The model did not come (${reason.split('/').at(-1)}). Ask again.`)), ready,
+        say: (done, all, size) =>
+          this.say(`The model is coming: ${done} of ${all} parts, ${size} in all.`),
+        fail: reason =>
+          fail(new Error(`The model did not come (${reason.split('/').at(-1)}). Ask again.`)),
+        ready,
       };
       if (this.models) Object.assign(this.models, hear);
       else this.models = new Models(this.files, hear);
@@ -38,7 +42,8 @@ export class Lab {
   encode(text) {
     const ids = this.tokenizer.encode(text);
     if (!text) throw new Error('Write how the text begins.');
-    if (ids.length > MOST_PROMPT) throw new Error(`The text is too long: ${ids.length} tokens of ${MOST_PROMPT}.`);
+    if (ids.length > MOST_PROMPT)
+      throw new Error(`The text is too long: ${ids.length} tokens of ${MOST_PROMPT}.`);
     return ids;
   }
 
@@ -63,10 +68,13 @@ export class Lab {
     });
   }
 
-  // Return what models say after each token of a text from number `first` on: rows of logits by their names.
+  // Return what models say after each token of a text from number `first` on: rows of logits by
+  // their names.
   async read(tokens, first, names = ['target']) {
     const found = {};
-    await this.#begin({do: 'read', tokens, first, names}, ({name, logits}) => { found[name] = logits; });
+    await this.#begin({do: 'read', tokens, first, names}, ({name, logits}) => {
+      found[name] = logits;
+    });
     return found;
   }
 
@@ -75,8 +83,8 @@ export class Lab {
     return (await this.read(prompt, prompt.length - 1)).target[0];
   }
 
-  // Write a text, by drafts and a rule if a `drafter` is named. Return its tokens and the chance that each
-  // had, and how many drafts were kept and judged.
+  // Write a text, by drafts and a rule if a `drafter` is named. Return its tokens and the chance
+  // that each had, and how many drafts were kept and judged.
   async write(run, drafter) {
     const found = {tokens: [], chances: [], accepted: 0, reached: 0};
     await this.#begin({do: 'write', run, drafter}, ({verdict}) => {

@@ -11,10 +11,13 @@ import {SAMPLES, Voting} from './voting.mjs';
 import {Writing} from './writing.mjs';
 
 const MOST_TOKENS = {write: 80, draft: 80, vote: 40};
-const MOST_PROMPT = 600;  // tokens; the models' context has 1,024
-const OF_DRAFTS = new Set(['rule', 'draft_tokens', 'drafter']);  // parts of the state that drafts alone have
+const MOST_PROMPT = 600; // tokens; the models' context has 1,024
+// Parts of the state that drafts alone have.
+const OF_DRAFTS = new Set(['rule', 'draft_tokens', 'drafter']);
 const PRESS = {
-  write: 'Press Write.', draft: 'Press Draft, then go from round to round.', vote: 'Press Vote with 64 chains.',
+  write: 'Press Write.',
+  draft: 'Press Draft, then go from round to round.',
+  vote: 'Press Vote with 64 chains.',
 };
 
 class Page {
@@ -24,16 +27,20 @@ class Page {
     this.state = readLink(location.hash);
     this.ready = false;
     const decode = ids => this.tokenizer.decode(ids);
-    this.writing = new Writing(this.part('story'), {look: (place, number) => this.#see(place, number), decode});
+    this.writing = new Writing(this.part('story'), {
+      look: (place, number) => this.#see(place, number),
+      decode,
+    });
     this.drafting = new Drafting(this.part('rounds'), {decode, turn: round => this.set({round})});
     this.voting = new Voting(this.part('votes'), {decode, choose: answer => this.set({answer})});
     this.trying = new Trying(this.part('try'), told.tasks);
     this.models = new Models(told.models, {
-      say: (...far) => this.#arriving(...far), ready: () => this.#arrived(),
+      say: (...far) => this.#arriving(...far),
+      ready: () => this.#arrived(),
       fail: reason => this.#failed(reason),
     });
     this.#listen();
-    if (!location.hash) this.state.shown = this.state.play;  // who comes first sees it write
+    if (!location.hash) this.state.shown = this.state.play; // who comes first sees it write
     this.#wear();
     this.#bring();
   }
@@ -72,7 +79,7 @@ class Page {
   }
 
   #arriving(done, all, size) {
-    if (this.ready) return;  // they are not waited for any more
+    if (this.ready) return; // they are not waited for any more
     Object.assign(this.part('progress'), {value: done, max: all, hidden: false});
     const what = this.models.hold(['target']) ? 'The head is' : 'The models are';
     this.say(`${what} coming: ${done} of ${all} parts, ${size} in all.`);
@@ -97,9 +104,11 @@ class Page {
     const stopped = part.endsWith('.js');
     if (stopped && this.ready) return;
     this.part('again').hidden = false;
-    this.say(stopped
-      ? `The download stopped (${part}). What came is kept: “Go on” asks for the rest.`
-      : `The models can’t run in this browser: ${reason}.`);
+    this.say(
+      stopped
+        ? `The download stopped (${part}). What came is kept: “Go on” asks for the rest.`
+        : `The models can’t run in this browser: ${reason}.`,
+    );
   }
 
   // --- controls ---
@@ -169,10 +178,11 @@ class Page {
   // Change the state, and the link with it.
   set(changes) {
     Object.assign(this.state, changes);
-    clearTimeout(this.linking);  // browsers refuse a new link for each pixel of a slider
+    clearTimeout(this.linking); // browsers refuse a new link for each pixel of a slider
     this.linking = setTimeout(() => this.#link(), 100);
     this.part('python').textContent = python(this.state, {
-      maxTokens: MOST_TOKENS[this.state.play], votes: SAMPLES,
+      maxTokens: MOST_TOKENS[this.state.play],
+      votes: SAMPLES,
     });
   }
 
@@ -197,7 +207,8 @@ class Page {
   // On a small screen what was asked for lies below: go there.
   #reveal() {
     const status = this.part('status');
-    if (status.getBoundingClientRect().top > 0.6 * innerHeight) status.scrollIntoView({block: 'start'});
+    if (status.getBoundingClientRect().top > 0.6 * innerHeight)
+      status.scrollIntoView({block: 'start'});
   }
 
   // Sample from the model as it is; what was written stays.
@@ -235,7 +246,8 @@ class Page {
   // Have all fields show the state.
   #fill() {
     for (const name of ['prompt', 'seed', 'temperature', 'top_p', 'min_p', 'top_k', 'draft_tokens'])
-      if (this.field(name).value !== String(this.state[name])) this.field(name).value = this.state[name];
+      if (this.field(name).value !== String(this.state[name]))
+        this.field(name).value = this.state[name];
     for (const choice of this.root.querySelectorAll('[type=radio]'))
       choice.checked = choice.value === this.state[choice.name];
     this.#read();
@@ -264,8 +276,10 @@ class Page {
     const {temperature, top_p, min_p, top_k, draft_tokens} = this.state;
     const said = {
       temperature: temperature === 0 ? '0, the best token always' : String(temperature),
-      top_p: top_p === 1 ? 'off' : String(top_p), min_p: min_p === 0 ? 'off' : String(min_p),
-      top_k: top_k === 0 ? 'off' : String(top_k), draft_tokens: String(draft_tokens),
+      top_p: top_p === 1 ? 'off' : String(top_p),
+      min_p: min_p === 0 ? 'off' : String(min_p),
+      top_k: top_k === 0 ? 'off' : String(top_k),
+      draft_tokens: String(draft_tokens),
     };
     for (const [name, text] of Object.entries(said)) {
       this.field(name).setAttribute('aria-valuetext', text);
@@ -284,7 +298,9 @@ class Page {
     } catch {
       button.textContent = 'Not allowed here';
     }
-    setTimeout(() => { button.textContent = button.dataset.label; }, 1500);
+    setTimeout(() => {
+      button.textContent = button.dataset.label;
+    }, 1500);
   }
 
   // --- the chart of the next token ---
@@ -330,11 +346,14 @@ class Page {
     const ids = prompt === '' ? [] : this.tokenizer.encode(prompt);
     let wrong = '';
     if (!ids.length) wrong = 'The text box is empty: write how it begins.';
-    if (ids.length > MOST_PROMPT) wrong = `The text is too long: ${ids.length} tokens of ${MOST_PROMPT}.`;
+    if (ids.length > MOST_PROMPT)
+      wrong = `The text is too long: ${ids.length} tokens of ${MOST_PROMPT}.`;
     if (play === 'vote' && !isSum(prompt))
       wrong = 'A vote needs answers to count: write a sum of six digits, as “sum 7 3 9 0 4 8:”.';
     if (wrong) this.say(wrong);
-    this.note = ids.includes(0) ? ' They know printable ASCII only; the rest is <unk> to them.' : '';
+    this.note = ids.includes(0)
+      ? ' They know printable ASCII only; the rest is <unk> to them.'
+      : '';
     return wrong ? null : ids;
   }
 
@@ -345,13 +364,17 @@ class Page {
     this.stop();
     this.set({shown: play});
     if (!this.ready) {
-      this.drafting.clear();  // what stands there may be another drafter's
+      this.drafting.clear(); // what stands there may be another drafter's
       return this.say('It begins as soon as the models are here.');
     }
     const run = {prompt, max_tokens: MOST_TOKENS[play], ...optionsOf(this.state)};
     this.part('stop').hidden = false;
-    this.say({write: 'Writing …', draft: 'Drafting …', vote: 'The chains are being written …'}[play]);
-    this[play](run).finally(() => { this.part('stop').hidden = true; });
+    this.say(
+      {write: 'Writing …', draft: 'Drafting …', vote: 'The chains are being written …'}[play],
+    );
+    this[play](run).finally(() => {
+      this.part('stop').hidden = true;
+    });
   }
 
   stop() {
@@ -371,7 +394,9 @@ class Page {
     });
     const ms = await this.job.done;
     await this.writing.end();
-    this.say(`${count} tokens, ${(1000 * count / ms).toFixed(0)} a second on this device.${this.note}`);
+    this.say(
+      `${count} tokens, ${((1000 * count) / ms).toFixed(0)} a second on this device.${this.note}`,
+    );
     const {token} = this.state;
     if (token) this.writing.see(token - 1);
     else this.writing.seeSurprise();
@@ -380,8 +405,10 @@ class Page {
   async draft(run) {
     const {rule, draft_tokens, drafter, round} = this.state;
     this.drafting.begin(this.state, this.state.prompt);
-    this.job = this.models.ask({do: 'write', run: {...run, rule, draft_tokens}, drafter},
-      ({verdict}) => this.drafting.take(verdict));
+    this.job = this.models.ask(
+      {do: 'write', run: {...run, rule, draft_tokens}, drafter},
+      ({verdict}) => this.drafting.take(verdict),
+    );
     await this.job.done;
     this.drafting.show(round);
     this.say(`The text took ${this.drafting.rounds.length} rounds: go through them.`);
@@ -401,7 +428,9 @@ class Page {
     });
     await this.job.done;
     draw();
-    this.say(`${SAMPLES} of ${SAMPLES} chains are written. Choose a digit to see those that end in it.`);
+    this.say(
+      `${SAMPLES} of ${SAMPLES} chains are written. Choose a digit to see those that end in it.`,
+    );
   }
 }
 

@@ -3,25 +3,41 @@
 
 import {serve} from './worker.mjs';
 
-const script = source => new Promise((resolve, reject) => {
-  const element = Object.assign(document.createElement('script'), {src: source, async: true});
-  element.onload = () => { element.remove(); resolve(); };
-  element.onerror = () => { element.remove(); reject(new Error(source)); };
-  document.head.append(element);
-});
+const script = source =>
+  new Promise((resolve, reject) => {
+    const element = Object.assign(document.createElement('script'), {src: source, async: true});
+    element.onload = () => {
+      element.remove();
+      resolve();
+    };
+    element.onerror = () => {
+      element.remove();
+      reject(new Error(source));
+    };
+    document.head.append(element);
+  });
 
 export class Models {
   // `files`: of each model its name, `told`, its parts' addresses and how many letters they have.
   // `say(done, all, size)` hears how far a download is, `ready()` that its models can be asked.
   constructor(files, {say, ready, fail}) {
-    Object.assign(this, {files, say, ready, fail, jobs: new Map(), count: 0, coming: Promise.resolve()});
+    Object.assign(this, {
+      files,
+      say,
+      ready,
+      fail,
+      jobs: new Map(),
+      count: 0,
+      coming: Promise.resolve(),
+    });
     Object.assign(this, {arrived: new Set(), loaded: new Set()});
     const source = `(${serve})((${globalThis.lablibEngine})(), self)`;
     const address = URL.createObjectURL(new Blob([source], {type: 'text/javascript'}));
     this.worker = new Worker(address);
     this.worker.onmessage = ({data}) => this.#answer(data);
     this.worker.onerror = event => this.fail(event.message);
-    globalThis.lablibPart = (name, number, text) => {  // a script of weights calls this
+    globalThis.lablibPart = (name, number, text) => {
+      // a script of weights calls this
       this.arrived.add(`${name} ${number}`);
       this.ask({do: 'part', name, number, text});
     };
@@ -50,7 +66,7 @@ export class Models {
     let stopped = false;
     const tell = () => stopped || this.say(parts.filter(isHere).length, parts.length, size);
     const line = async () => {
-      for (let part; !stopped && (part = waiting.shift());) {
+      for (let part; !stopped && (part = waiting.shift()); ) {
         await script(part.address);
         tell();
       }

@@ -3,7 +3,7 @@
 import {NEUTRAL, cut, order, softmax} from '../engine/transforms.mjs';
 
 const ROWS = 8;
-const MOST_BITS = 6;  // of surprise; beyond it the colour stays
+const MOST_BITS = 6; // of surprise; beyond it the colour stays
 
 export const make = (tag, more = {}, ...inside) => {
   const {data = {}, ...rest} = more;
@@ -39,20 +39,28 @@ export function tint(element, surprise) {
 export function nextTokens(logits, text, options) {
   const raw = softmax(logits);
   const set = softmax(cut(logits, text, {...NEUTRAL, ...options}));
-  return order(logits).slice(0, ROWS).map(id => ({id, raw: raw[id], set: set[id]}));
+  return order(logits)
+    .slice(0, ROWS)
+    .map(id => ({id, raw: raw[id], set: set[id]}));
 }
 
 // Draw the chart into a table's body; `chosen` is the token that was drawn there.
 export function drawChart(body, rows, decode, chosen) {
-  body.replaceChildren(...rows.map(({id, raw, set}) => {
-    const bar = make('span', {className: 'play-bar', data: {'aria-hidden': 'true'}});
-    bar.style.setProperty('--raw', raw);
-    bar.style.setProperty('--set', set);
-    const row = make('tr', {className: set === 0 ? 'is-cut' : ''},
-      make('th', {scope: 'row'}, readable(decode([id])), id === chosen ? ' ◂' : ''),
-      make('td', {}, bar), make('td', {}, set === 0 ? 'cut' : percent(set)),
-      make('td', {}, percent(raw)));
-    if (id === chosen) row.setAttribute('aria-current', 'true');
-    return row;
-  }));
+  body.replaceChildren(
+    ...rows.map(({id, raw, set}) => {
+      const bar = make('span', {className: 'play-bar', data: {'aria-hidden': 'true'}});
+      bar.style.setProperty('--raw', raw);
+      bar.style.setProperty('--set', set);
+      const row = make(
+        'tr',
+        {className: set === 0 ? 'is-cut' : ''},
+        make('th', {scope: 'row'}, readable(decode([id])), id === chosen ? ' ◂' : ''),
+        make('td', {}, bar),
+        make('td', {}, set === 0 ? 'cut' : percent(set)),
+        make('td', {}, percent(raw)),
+      );
+      if (id === chosen) row.setAttribute('aria-current', 'true');
+      return row;
+    }),
+  );
 }

@@ -1,10 +1,13 @@
 // The lines of Python that do what the page does: the same seed gives the same text.
 
-const number = value => Number.isInteger(value) ? `${value}.0` : String(value);
+const number = value => (Number.isInteger(value) ? `${value}.0` : String(value));
 
 const DRAFTER = {
   draft: {name: 'draft', line: 'draft, _ = lablib.load("draft")\n'},
-  'target-head': {name: 'head', line: 'head = lablib.Head(lablib.load_head("target-head", model))\n'},
+  'target-head': {
+    name: 'head',
+    line: 'head = lablib.Head(lablib.load_head("target-head", model))\n',
+  },
 };
 
 function options(state) {
@@ -18,16 +21,19 @@ function options(state) {
 export function python(state, {maxTokens, votes}) {
   const prompt = JSON.stringify(state.prompt);
   const load = 'import lablib\n\nmodel, tokenizer = lablib.load("target")\n';
-  if (state.play === 'vote') return `${load}prompt = tokenizer.encode(${prompt})
+  if (state.play === 'vote')
+    return `${load}prompt = tokenizer.encode(${prompt})
 answer = lablib.on_text(tokenizer, lambda text: text.rpartition("#")[2])
 votes = lablib.majority_vote(
     model, prompt, n=${votes}, max_tokens=${maxTokens}, extract=answer,
     ${options(state)},
 )
 print(votes.winner, [count for _, count in votes])`;
-  const drafts = state.play === 'draft', {name, line} = DRAFTER[state.drafter];
+  const drafts = state.play === 'draft',
+    {name, line} = DRAFTER[state.drafter];
   const more = drafts
-    ? `\n    draft_model=${name}, rule="${state.rule}", draft_tokens=${state.draft_tokens},` : '';
+    ? `\n    draft_model=${name}, rule="${state.rule}", draft_tokens=${state.draft_tokens},`
+    : '';
   return `${load}${drafts ? line : ''}text = lablib.generate(
     model, tokenizer, ${prompt}, max_tokens=${maxTokens},
     ${options(state)},${more}

@@ -3,20 +3,38 @@
 import {isSum} from './parts.mjs';
 
 export const START = {
-  play: 'write', prompt: 'On a sunny day, Mia finds', seed: 12,
-  temperature: 1, top_p: 1, min_p: 0, top_k: 0, rule: 'rejection', draft_tokens: 4,
+  play: 'write',
+  prompt: 'On a sunny day, Mia finds',
+  seed: 12,
+  temperature: 1,
+  top_p: 1,
+  min_p: 0,
+  top_k: 0,
+  rule: 'rejection',
+  draft_tokens: 4,
   drafter: 'draft',
   // The play that has run, and where one looks: a token of the text, a round, an answer.
-  shown: '', token: 0, round: 1, answer: '',
+  shown: '',
+  token: 0,
+  round: 1,
+  answer: '',
 };
 export const SUM = 'sum 8 6 7 5 6 5:';
 const CHOICES = {
-  play: ['write', 'draft', 'vote'], rule: ['match', 'coupled', 'rejection', 'block'],
-  shown: ['', 'write', 'draft', 'vote'], drafter: ['draft', 'target-head'],
+  play: ['write', 'draft', 'vote'],
+  rule: ['match', 'coupled', 'rejection', 'block'],
+  shown: ['', 'write', 'draft', 'vote'],
+  drafter: ['draft', 'target-head'],
 };
 const RANGES = {
-  seed: [0, Number.MAX_SAFE_INTEGER], temperature: [0, 2], top_p: [0.05, 1], min_p: [0, 0.5],
-  top_k: [0, 50], draft_tokens: [1, 8], round: [1, 1000], token: [0, 1000],
+  seed: [0, Number.MAX_SAFE_INTEGER],
+  temperature: [0, 2],
+  top_p: [0.05, 1],
+  min_p: [0, 0.5],
+  top_k: [0, 50],
+  draft_tokens: [1, 8],
+  round: [1, 1000],
+  token: [0, 1000],
 };
 const WHOLE = new Set(['seed', 'top_k', 'draft_tokens', 'round', 'token']);
 

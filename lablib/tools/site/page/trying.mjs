@@ -31,20 +31,24 @@ export function answersOf(code, {name, cases}) {
       URL.revokeObjectURL(address);
       resolve(found);
     };
-    const timer = setTimeout(() => end({wrong: `it did not end within ${SECONDS} seconds`}), 1000 * SECONDS);
+    const timer = setTimeout(
+      () => end({wrong: `it did not end within ${SECONDS} seconds`}),
+      1000 * SECONDS,
+    );
     worker.onmessage = ({data}) => end(data);
     worker.postMessage({code, name, cases});
   });
 }
 
 // Return a text's parts, with elements for `code` and *stress*.
-const marked = text => text.split(/(`[^`]+`|\*[^*]+\*)/).map(part => {
-  const tag = {'`': 'code', '*': 'em'}[part.at(0)];
-  return tag ? make(tag, {}, part.slice(1, -1)) : part;
-});
+const marked = text =>
+  text.split(/(`[^`]+`|\*[^*]+\*)/).map(part => {
+    const tag = {'`': 'code', '*': 'em'}[part.at(0)];
+    return tag ? make(tag, {}, part.slice(1, -1)) : part;
+  });
 
-const shown = value => JSON.stringify(value, (_, each) =>
-  typeof each === 'number' ? Number(each.toFixed(4)) : each);
+const shown = value =>
+  JSON.stringify(value, (_, each) => (typeof each === 'number' ? Number(each.toFixed(4)) : each));
 
 export class Trying {
   constructor(box, address) {
@@ -57,7 +61,9 @@ export class Trying {
       document.head.append(make('script', {src: address}));
     });
     this.#part('check').addEventListener('click', () => this.#check());
-    this.#part('choice').addEventListener('change', ({target}) => this.#choose(target.selectedIndex));
+    this.#part('choice').addEventListener('change', ({target}) =>
+      this.#choose(target.selectedIndex),
+    );
   }
 
   #part(name) {
@@ -66,7 +72,9 @@ export class Trying {
 
   #begin(tasks) {
     this.tasks = tasks;
-    this.#part('choice').replaceChildren(...tasks.map(({id, title}) => make('option', {}, `${id} ${title}`)));
+    this.#part('choice').replaceChildren(
+      ...tasks.map(({id, title}) => make('option', {}, `${id} ${title}`)),
+    );
     this.#part('body').hidden = false;
     this.#choose(0);
   }
@@ -78,8 +86,11 @@ export class Trying {
     this.#part('task').replaceChildren(...marked(task));
     this.#part('code').value = this.codes.get(id) ?? starter;
     this.#part('said').textContent = '';
-    this.#part('hints').replaceChildren(...hints.map((hint, i) =>
-      make('details', {}, make('summary', {}, `Hint ${i + 1}`), make('p', {}, ...marked(hint)))));
+    this.#part('hints').replaceChildren(
+      ...hints.map((hint, i) =>
+        make('details', {}, make('summary', {}, `Hint ${i + 1}`), make('p', {}, ...marked(hint))),
+      ),
+    );
   }
 
   async #check() {
@@ -87,13 +98,15 @@ export class Trying {
     const said = this.#part('said');
     said.textContent = '…';
     const {answers, wrong} = await answersOf(this.#part('code').value, task);
-    if (task !== this.task) return;  // another one was chosen meanwhile
-    if (!answers) return said.textContent = `✗ ${wrong}`;
-    if (answers.every(each => each === null)) return said.textContent = '○ It returns nothing yet.';
+    if (task !== this.task) return; // another one was chosen meanwhile
+    if (!answers) return (said.textContent = `✗ ${wrong}`);
+    if (answers.every(each => each === null))
+      return (said.textContent = '○ It returns nothing yet.');
     const {correct, at, like} = judge(task, answers);
-    if (correct) return said.textContent = `✓ Right, in all ${task.cases.length} cases.`;
+    if (correct) return (said.textContent = `✓ Right, in all ${task.cases.length} cases.`);
     const got = answers[at]?.error ? wrong : shown(answers[at]);
-    said.textContent = `✗ ${task.name}(${task.cases[at].map(shown).join(', ')})\n` +
+    said.textContent =
+      `✗ ${task.name}(${task.cases[at].map(shown).join(', ')})\n` +
       `expected ${shown(task.right[at])}\ngot      ${got}${like ? `\n${like}` : ''}`;
   }
 }

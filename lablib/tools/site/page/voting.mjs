@@ -4,7 +4,8 @@ import {answerOf, stepsOf, tally} from '../engine/vote.mjs';
 import {make, percent} from './parts.mjs';
 
 export const SAMPLES = 64;
-const ERRS = 'A vote finds what is said most often, not what is true: it errs by chance, or where the ' +
+const ERRS =
+  'A vote finds what is said most often, not what is true: it errs by chance, or where the ' +
   'model makes one mistake more often than it is right.';
 
 export class Voting {
@@ -38,7 +39,10 @@ export class Voting {
   #row(digit) {
     const count = make('span', {className: 'play-count'});
     const fill = make('span', {className: 'play-fill', data: {'aria-hidden': 'true'}});
-    const right = digit === this.right ? make('span', {className: 'play-right'}, `✓ the sum is ${this.sum}`) : '';
+    const right =
+      digit === this.right
+        ? make('span', {className: 'play-right'}, `✓ the sum is ${this.sum}`)
+        : '';
     const button = make('button', {type: 'button'}, make('strong', {}, digit), fill, count, right);
     button.addEventListener('click', () => this.see(digit));
     return {digit, count, fill, button, line: make('li', {}, button)};
@@ -50,7 +54,7 @@ export class Voting {
 
   // Return answers in the order of the samples, those that are there.
   #answers() {
-    return Array.from(this.texts, text => text === undefined ? null : answerOf(text));
+    return Array.from(this.texts, text => (text === undefined ? null : answerOf(text)));
   }
 
   draw() {
@@ -72,11 +76,15 @@ export class Voting {
   #told(drawn, votes, counts) {
     if (!votes.length) return `${drawn} of ${SAMPLES} chains are written.`;
     const found = counts.get(this.right) ?? 0;
-    const {answer, rows: {length: most}} = votes[0];
+    const {
+      answer,
+      rows: {length: most},
+    } = votes[0];
     const won = answer === this.right;
     const said = `${drawn} of ${SAMPLES} chains: ${answer} leads and is ${won ? 'right' : 'wrong'} (${this.added}). `;
     const alone = `${found} chains are right, ${percent(found / drawn)}; `;
-    if (won) return `${said}${alone}the largest group of wrong ones is ${votes[1]?.rows.length ?? 0}.`;
+    if (won)
+      return `${said}${alone}the largest group of wrong ones is ${votes[1]?.rows.length ?? 0}.`;
     return `${said}${alone}${most} end in ${answer}. ${drawn === SAMPLES ? ERRS : ''}`;
   }
 
@@ -92,13 +100,23 @@ export class Voting {
     const judged = led.map(text => stepsOf(this.prompt, text));
     const slipped = judged.flat().some(({right}) => !right) ? '; wrong steps are underlined' : '';
     const many = `${led.length} ${led.length === 1 ? 'chain ends' : 'chains end'}`;
-    this.#part('head').textContent = answer === '' ? '' : `${many} in the digit ${answer}${slipped}`;
-    this.#part('chains').replaceChildren(...judged.map(told => {
-      const steps = told.map(({step, right}) => right
-        ? make('span', {}, step)
-        : make('mark', {title: 'this step is wrong'}, step, make('span', {className: 'play-hidden'}, ' (wrong)')));
-      return make('li', {}, ...steps, make('strong', {}, `#${answer}`));
-    }));
+    this.#part('head').textContent =
+      answer === '' ? '' : `${many} in the digit ${answer}${slipped}`;
+    this.#part('chains').replaceChildren(
+      ...judged.map(told => {
+        const steps = told.map(({step, right}) =>
+          right
+            ? make('span', {}, step)
+            : make(
+                'mark',
+                {title: 'this step is wrong'},
+                step,
+                make('span', {className: 'play-hidden'}, ' (wrong)'),
+              ),
+        );
+        return make('li', {}, ...steps, make('strong', {}, `#${answer}`));
+      }),
+    );
   }
 
   #part(name) {

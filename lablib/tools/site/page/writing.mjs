@@ -1,10 +1,11 @@
-// The play "write": the story comes token by token, coloured by how surprised the model was. A token
-// that is pointed at, or reached with the arrows, has the chart show what could have stood there.
+// The play "write": the story comes token by token, coloured by how surprised the model was. A
+// token that is pointed at, or reached with the arrows, has the chart show what could have stood
+// there.
 
 import {softmax} from '../engine/transforms.mjs';
 import {bits, make, percent, readable, tint} from './parts.mjs';
 
-const PACE = 45;  // ms a token, for eyes; the model is faster
+const PACE = 45; // ms a token, for eyes; the model is faster
 const STILL = matchMedia('(prefers-reduced-motion: reduce)');
 
 export class Writing {
@@ -18,8 +19,8 @@ export class Writing {
 
   clear() {
     clearTimeout(this.timer);
-    this.timer = undefined;  // the next text begins at once
-    this.places = [];  // token, logits it was drawn from, and the text before
+    this.timer = undefined; // the next text begins at once
+    this.places = []; // token, logits it was drawn from, and the text before
     this.waiting = [];
     this.ended = null;
     this.box.replaceChildren();
@@ -67,11 +68,17 @@ export class Writing {
     const text = this.decode([token]);
     const share = softmax(logits)[token];
     const told = `${readable(text)}: ${percent(share)}, ${bits(share).toFixed(1)} bits of surprise`;
-    const space = /^ ./.test(text) ? ' ' : '';  // before the mark: a line may break there
-    const mark = make('span', {
-      className: text ? 'play-token' : 'play-token is-end', title: told, tabIndex: place ? -1 : 0,
-      data: {role: 'button', 'aria-label': `${text.trim() || readable(text)}, ${percent(share)}`},
-    }, text.slice(space.length) || '■');
+    const space = /^ ./.test(text) ? ' ' : ''; // before the mark: a line may break there
+    const mark = make(
+      'span',
+      {
+        className: text ? 'play-token' : 'play-token is-end',
+        title: told,
+        tabIndex: place ? -1 : 0,
+        data: {role: 'button', 'aria-label': `${text.trim() || readable(text)}, ${percent(share)}`},
+      },
+      text.slice(space.length) || '■',
+    );
     tint(mark, bits(share));
     for (const event of ['click', 'focus']) mark.addEventListener(event, () => this.see(place));
     this.places.push({token, logits, text: [...this.before], mark, surprise: bits(share)});
@@ -102,7 +109,9 @@ export class Writing {
 
   #key(event) {
     const at = this.places.findIndex(({mark}) => mark === document.activeElement);
-    const to = {ArrowRight: at + 1, ArrowLeft: at - 1, Home: 0, End: this.places.length - 1}[event.key];
+    const to = {ArrowRight: at + 1, ArrowLeft: at - 1, Home: 0, End: this.places.length - 1}[
+      event.key
+    ];
     if (at < 0 || !this.places[to]) return;
     event.preventDefault();
     this.places[to].mark.focus();

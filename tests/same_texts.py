@@ -1,6 +1,6 @@
 """Compare the seeded texts of two checkouts: a refactoring must change none of them.
 
-    python tests/benchmarks/same_texts.py --base OLD [--root .] [--prompts 50] [--only DOOR ...]
+    python tests/same_texts.py --base OLD [--root .] [--prompts 50] [--only DOOR ...]
 
 OLD is the root of another checkout; ``--save FILE`` keeps what came of it, and ``--with FILE``
 takes it from there another time. Each side is a process of its own. The base draws the prompts, and
@@ -29,7 +29,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[1]
 TOKENS = 20  # of a completion, at most
 TOLERANCE = 2e-3  # of numbers that were rounded to three places
 VOCAB = 512  # of the shipped models, and so of the small ones

@@ -1,0 +1,312 @@
+"""What checks the sentences of lesson 02 · The KV cache."""
+
+# %% after by-hand-attend-run
+claim("Our toy has four words, and lists of two.", embeddings.shape == (len(words), 2))
+claim(
+    "Three small matrices make three lists of each embedding: a query, what the token "
+    "looks for; a key, by which others find it; and a value, what they get.",
+    to_query.shape == to_key.shape == to_value.shape == (2, 2) and keys.shape == (4, 2),
+)
+claim(
+    "Its query (2, −1) meets the keys (0, 1), (2, 0) and (2, 1): scores −1, 4 and 3.",
+    queries[2].tolist() == [2, -1] and keys[:3].tolist() == [[0, 1], [2, 0], [2, 1]],
+)
+claim(
+    "Its query (2, −1) meets the keys (0, 1), (2, 0) and (2, 1): scores −1, 4 and 3.",
+    (keys[:3] @ queries[2]).tolist() == [-1, 4, 3],
+)
+by_paper = np.exp(np.array([-1.0, 4.0, 3.0]) / np.sqrt(2))
+claim(
+    "We divide them by √2, a softmax makes weights of them, and the weights mix the values.",
+    np.allclose(by_paper / by_paper.sum(), weigh(queries[2], keys[:3])),
+)
+claim(
+    "Sat sees itself and the two words before it.",
+    np.allclose(
+        attention(embeddings, to_query, to_key, to_value)[2], by_paper / by_paper.sum() @ values[:3]
+    ),
+)
+
+# %% after by-hand-root-answer
+claim("Let keys and queries be random numbers, about 1 in size.", abs(met.std() - 1) < 0.01)
+claim("It takes most from cat.", words[weigh(queries[2], keys[:3]).argmax()] == "cat")
+claim(
+    "Four times: the products have both signs, and a sum of d of them is about √d in size.",
+    np.allclose(sizes, np.sqrt([4, 64, 1024]), rtol=0.1),
+)
+claim(
+    "Four times: the products have both signs, and a sum of d of them is about √d in size.",
+    abs((met * asked > 0).mean() - 0.5) < 0.01,
+)
+claim(
+    "Undivided, the softmax of long keys gives nearly everything to one token, and the "
+    "others are hardly heard.",
+    shares[2][0] > 0.95,
+)
+claim(
+    "Divided by √d it stays about as soft.",
+    bool(np.ptp([divided for _, divided in shares]) < 0.06),
+)
+
+# %% after by-hand-layers-answer
+model, _ = lablib.load("target", dtype=mx.float32)
+claim(
+    "The two together are a layer.",
+    hasattr(model.layers[0], "self_attn") and hasattr(model.layers[0], "mlp"),
+)
+claim(
+    "A model is a stack of layers, each with matrices of its own.",
+    not mx.array_equal(
+        model.layers[0].self_attn.k_proj.weight, model.layers[1].self_attn.k_proj.weight
+    ).item(),
+)
+claim(
+    "A token sees only itself and what is before it: what comes later can't change what it "
+    "finds, nor what the next layer makes of that.",
+    changed == [False, False],
+)
+mixed = [
+    x + np.array([weigh(q, x @ to_key) @ (x @ to_value) for q in x @ to_query])
+    for x in (embeddings[:3], embeddings)
+]
+claim(
+    "A token sees only itself and what is before it: what comes later can't change what it "
+    "finds, nor what the next layer makes of that.",
+    not np.allclose(mixed[0], mixed[1][:3]),
+)  # if it saw what comes later
+
+# %% after library-parts-run
+heads = model.config.num_attention_heads
+claim(
+    "Then split_heads deals the numbers out: a real layer attends several times side by "
+    "side, each time with a share of them, and each of these is a head.",
+    heads > 1 and base.kernels.split_heads(mx.zeros((1, 5, 6)), 1, 5, 3).shape == (1, 3, 5, 2),
+)
+claim(
+    "Then split_heads deals the numbers out: a real layer attends several times side by "
+    "side, each time with a share of them, and each of these is a head.",
+    heads * model.config.head_dim == model.config.hidden_size,
+)
+claim(
+    "The three matrices are q_proj, k_proj and v_proj.",
+    "q_proj" in base.Attention.__init__.__code__.co_names
+    and mx.allclose(layer.q_proj(x), x @ mx.array(to_query, dtype=mx.float32)).item(),
+)
+unturned = [layer(x[:, mx.array(order)], base.Past(None))[0, 2] for order in ([0, 1, 2], [1, 0, 2])]
+claim(
+    "The rotation turns queries and keys by the token's place: without it one attention "
+    "would not see the order of the words before.",
+    mx.allclose(*unturned, atol=1e-5).item(),
+)
+one_layer = lablib.LanguageModel(lablib.llama_config(8, 8, n_heads=1, n_layers=1), seed=0)
+turned = [one_layer(mx.array([order]))[0, 2] for order in ([0, 1, 2], [1, 0, 2])]
+claim(
+    "The rotation turns queries and keys by the token's place: without it one attention "
+    "would not see the order of the words before.",
+    not mx.allclose(*turned, atol=1e-5).item(),
+)
+claim(
+    "A whole model takes a list of such caches, one for each layer, and moves them on.",
+    len(cache) == len(model.layers) and all(isinstance(each, KVCache) for each in cache),
+)
+claim(
+    "A whole model takes a list of such caches, one for each layer, and moves them on.",
+    kv.offset(cache) == len(text),
+)
+claim(
+    "Reading a text in two parts gives the same logits as reading it at once, up to "
+    "rounding in the last digits.",
+    mx.allclose(in_parts, at_once, atol=1e-4).item(),
+)
+
+# %% after library-trim-run
+claim(
+    "The cache knows the position; the model itself remembers nothing between two calls.",
+    mx.allclose(model(mx.array([text])), model(mx.array([text])), atol=1e-5).item()
+    and kv.offset(cache) == len(text),
+)
+claim(
+    "Trimming takes the last tokens back, in every layer, or refuses and changes nothing:",
+    {each.offset for each in cache} == {len(text)},
+)
+shorter = kv.copy(cache)
+kv.trim(shorter, 5)
+claim(
+    "Trimming takes the last tokens back, in every layer, or refuses and changes nothing:",
+    {each.offset for each in shorter} == {len(text) - 5},
+)
+
+# %% after library-endings-run
+claim(
+    "A copy of the cache lets one prompt have two endings, and the prompt is read once.",
+    kv.offset(read_once) == len(opening) - 1,
+)
+alone = lablib.TokenIterator(model, opening, **options)
+shared = lablib.TokenIterator(model, opening[-1:], cache=kv.copy(read_once), **options)
+claim(
+    "A copy of the cache lets one prompt have two endings, and the prompt is read once.",
+    [token.id for token in alone] == [token.id for token in shared],
+)
+claim(
+    "A copy of the cache lets one prompt have two endings, and the prompt is read once.",
+    shared.stats["token_forwards"] == alone.stats["token_forwards"] - len(opening) + 1,
+)
+
+# %% after predict-count
+assert cached == slow[len(prompt) :]
+with_cache, without = counts["with a cache"], counts["without a cache"]
+claim(
+    "Yet the second token is much cheaper than the first.",
+    with_cache[0] == 32 and with_cache[1] - with_cache[0] == 1,
+)
+claim(
+    "With a cache 32 + 63: the prompt once, then one for each new token but the last, "
+    "which nobody needs to read.",
+    with_cache[-1] == 32 + 63,
+)
+claim(
+    "With a cache 32 + 63: the prompt once, then one for each new token but the last, "
+    "which nobody needs to read.",
+    iterator.stats["token_forwards"] == len(prompt) + new - 1,
+)
+claim(
+    "Without one 32 + 33 + … + 95: each step is longer than the one before, and the line "
+    "bends upwards.",
+    without[-1] == sum(range(32, 96)) and (np.diff(without, 2) > 0).all(),
+)
+claim(
+    "Without one 32 + 33 + … + 95: each step is longer than the one before, and the line "
+    "bends upwards.",
+    slow_forwards == sum(range(len(prompt), len(prompt) + new)),
+)
+gaps = [cost.compute(prompt=32, new=n) for n in (64, 128, 256)]
+gaps = [each["without a cache"][-1] - each["with a cache"][-1] for each in gaps]
+claim(
+    "Move new tokens to the right: the gap grows with the square.",
+    bool(2.5 < gaps[1] / gaps[0] < gaps[2] / gaps[1] < 4),
+)
+
+# %% after predict-memory-answer
+claim(
+    "For ours it is the cache, by far; for the large one it is the weights.",
+    small["mib"][0] > 5 * small["weights"],
+)
+claim(
+    "For ours it is the cache, by far; for the large one it is the weights.",
+    large["weights"] > 5 * large["mib"][0],
+)
+two_readers = kv.expand(read_once, 2)
+claim(
+    "But the cache grows with every token, and with every reader's text; the weights don't.",
+    kv.nbytes(two_readers) == 2 * kv.nbytes(read_once),
+)
+claim(
+    "But the cache grows with every token, and with every reader's text; the weights don't.",
+    memory.compute(9, bits=16)["models"]["our target"]["mib"][0] > small["mib"][0],
+)
+crossing = 8000 * large["weights"] / large["mib"][0]
+claim("Nothing is free: what is not computed again is kept.", kv.nbytes(cache) > 0)
+claim(
+    "Move the first slider: near 122,000 tokens the cache of the 8 billion is as large as its "
+    "weights.",
+    round(crossing, -3) == 122_000,
+)
+many = memory.compute(8, bits=16, texts=16)["models"]["8 billion"]
+claim(
+    "Sixteen texts of 8,000 tokens, read at once, bring it there, too.",
+    1 < many["mib"][0] / many["weights"] < 1.1,
+)
+eight, kib = LARGE["8 billion"], large["layer"][0]
+claim(
+    "The blocks at the left are what one token leaves: as high as there are layers, as wide "
+    "as the keys and values of one.",
+    np.isclose(8000 * kib * eight.layers / 1024, large["mib"][0]),
+)
+claim(
+    "Our small target does without; for the larger ones the outline shows what a token would "
+    "take if each query head had its own.",
+    Shape.of(model).heads == Shape.of(model).kv_heads,
+)
+claim(
+    "Grouped heads save memory: several query heads share one key and one value.",
+    eight.heads > eight.kv_heads,
+)
+claim(
+    "Grouped heads save memory: several query heads share one key and one value.",
+    large["mib"][0] < large["mib"][1],
+)
+claim(
+    "Our small target does without; for the larger ones the outline shows what a token would "
+    "take if each query head had its own.",
+    np.isclose(large["layer"][1] / large["layer"][0], eight.heads / eight.kv_heads),
+)
+
+# %% after predict-rounding-answer
+claim(
+    "Here, next to nothing: no probability changes by as much as 0.001.",
+    0 < distance[8] <= distance[4] < 0.001,
+)
+claim("The same prompt is read with three caches.", len({32, *share}) == 3)
+claim(
+    "The distance is the largest change of any probability of the next token.",
+    min(distance.values()) > 0,
+)
+claim(
+    "Each number can be stored in 8 or 4 bits, with one scale and one offset for every 64 numbers.",
+    rounded[0].group_size == 64 and [*share] == [8, 4],
+)
+claim(
+    "The scale and the offset are not free: spread over 64 numbers they cost each "
+    "number one more bit here.",
+    all(np.isclose(share[bits] * 32, bits + 2 * 32 / 64) for bits in share) and 2 * 32 / 64 == 1,
+)
+claim(
+    "The scale and the offset are not free: spread over 64 numbers they cost each "
+    "number one more bit here.",
+    abs(share[4] * 32 - 4 - 1) < 1e-6,
+)
+
+# %% after theory-time-answer
+claim(
+    "The memory is exact: a key and a value for each layer, head and token, with room for"
+    " 256 tokens at a time.",
+    kv.nbytes(cache) == expected,
+)
+claim(
+    "The memory is exact: a key and a value for each layer, head and token, with room for"
+    " 256 tokens at a time.",
+    cache[0].keys.shape[2] == 256 and KVCache.step == 256,
+)
+claim(
+    "By the count, reading 32 tokens is 32 times the work of reading one.",
+    widths[5] / widths[0] == 32,
+)
+claim(
+    "Below is the median of 15 measurements; half of them lie between the quartiles, shaded.",
+    {len(each) for each in seconds.values()} == {15}
+    and all(
+        6 <= sum(a <= s <= b for s in each) <= 10
+        for a, b, each in zip(low, high, seconds.values(), strict=True)
+    ),
+)
+
+# %% after summary
+claim("Its key and value never change, and are kept.", changed == [False, False])
+claim(
+    "With a cache, prompt + new - 1 tokens go through the model; without one, the count "
+    "grows with the square.",
+    iterator.stats["token_forwards"] == len(prompt) + new - 1,
+)
+claim(
+    "With a cache, prompt + new - 1 tokens go through the model; without one, the count "
+    "grows with the square.",
+    bool(abs(np.diff(without, 2) - 1).max() == 0),
+)
+half = kv.copy(cache)
+for each in half[:4]:
+    each.trim(5)
+wrong = model(mx.array([text[-5:-4]]), cache=half)[0, 0]
+claim(
+    "Trimming steps back, copying branches, and both must reach every layer.",
+    not mx.allclose(wrong, at_once[0, -5], atol=1e-2).item(),
+)

@@ -1,0 +1,185 @@
+"""What checks the sentences of lesson 13 · Trees and heads."""
+
+# %% after by-hand-wrong-predict
+rest = np.where(np.arange(4) == q.argmax(), 0, q) / (1 - q.max())
+claim("More than twice as often here.", two > 2 * one)
+claim(
+    "The second guess is never the first one again, and q's favourite, fog, is a word that the "
+    "target seldom says: without it the rest of q is better than q.",
+    all(x != y for x, y in drawn) and q.argmax() == p.argmin() == 3 and rest @ p > q @ p,
+)
+
+# %% after by-hand-wrong-answer
+first = np.minimum(p, q)
+claim(
+    "Where p < q, for snow and fog, the first guess alone brings all of p, and the second hands "
+    "out another helping.",
+    np.array_equal(first == p, [False, False, True, True]) and error[2] > 0 and error[3] > 0,
+)
+
+# %% after by-hand-right-answer
+claim(
+    "The wrong rule keeps more, as wrong rules like to: it accepts words that nobody had ordered.",
+    shares["each_by_itself"] > shares["in_turn"] > alone,
+)
+
+# %% after library-mask-answer
+claim(
+    "A chain would fill the triangle; a hole is a draft on another path.",
+    np.array_equal(tree.ancestry([-1, 0, 1, 2]), np.tri(4) > 0) and not sees[3, 1],
+)
+
+# %% after library-forward
+assert apart.max() < 0.02  # rounding
+
+# %% after library-follow
+places = tree.branch(fresh(text), parents, new=6)[0].places
+claim(
+    "And a token's position is its depth in the tree, not its place in memory: siblings stand "
+    "at the same position.",
+    places.tolist() == [len(text) - 1 + len(path) for path in paths]
+    and places[0] == places[1]
+    and apart.max() < 0.02,
+)
+claim(
+    "With the mask of a chain only a is right: the others saw words that are not on their path.",
+    wrong[0] < 0.02 and wrong[1:].min() > 0.1,
+)
+
+# %% after predict-trees-answer
+(sure, *_), (wide, *_) = shown["sums: an operand", "match"], shown["a story", "match"]
+bushy, *_ = shown["a story", "rejection"]
+guessed_q, _ = trees.trees("a story", 1.0, None, True).drafted(bushy)
+q, worth = trees.trees("sums: an operand", 1.0, None, False).drafted(sure)
+behind = [n for n, parent in enumerate(sure.parents) if parent >= 0]
+claim(
+    "Once a digit is chosen, =, a result and ; follow for sure, and by q a node deep on a likely "
+    "branch is worth more than a first node on an unlikely one.",
+    roots["sums: an operand", "match"] < 5
+    and {"=", ";"} < {pieces[sure.drafts[n]].strip() for n in behind}
+    and min(sure.p[sure.parents[n] + 1][sure.drafts[n]] for n in behind) > 0.99
+    and min(worth[behind]) > 1.05 * sorted(q)[-3],  # of the third digit
+)
+at_rest = {key: trees.compute(*key, 8, lab.ALL, 1.0, toss=4) for key in shown}
+grows = at_rest["sums: an operand", "match"]
+left_out = [(q_of, name) for name, q_of, _, taken in grows["first"] if not taken]
+claim(
+    "So the dashed 6 comes before a first 9.",
+    [grows["names"][n] for n in rounds.path_to(8, grows["parents"])] == [*"3=6"]
+    and (grows["drafted"][8], "") > max(left_out)
+    and max(left_out)[1] == "9",
+)
+asked = at_rest["a story", "rejection"]
+used = sure.drafts.index(tokenizer.encode("3+3")[-1])
+claim(
+    "The draft's 3 is used up, and seldom stays.",
+    worth[used] > 0.2 and sure.reach[used] < 0.1 and sure.parents[used] < 0,
+)
+claim(
+    "In a story, after finds a, most nodes are first words, for each is unlikely.",
+    roots["a story", "match"] > 4 and wide.p[0][wide.drafts].max() < 0.5,
+)
+drawn = np.array(
+    [
+        [trees.compare(name, "rejection", 8, lab.ALL, 1.0, toss)[k].expected for k in (0, 1)]
+        for name, toss in product(texts, range(10))
+    ]
+)
+of_sums, of_story = drawn[:10], drawn[10:]  # of each toss what the tree yields, and the chain
+lead = of_story[:, 1] - of_story[:, 0]
+claim(
+    "The bars are ten tosses: on sums a tree promises from 2 to 8 tokens a call.",
+    round(of_sums[:, 0].min()) == 2 and round(of_sums[:, 0].max()) == 8,
+)
+claim(
+    "In a story the chain yields more on average than the tree, which spends nodes on siblings "
+    "that are seldom asked, or never.",
+    lead.mean() > 2 * lead.std() / len(lead) ** 0.5
+    and asked["parents"].count(-1) > 1
+    and np.isclose(asked["reach"][0], 1),  # the first stays for sure
+)
+chance, says = (row[bushy.drafts[0]] for row in (bushy.p[0], guessed_q))
+claim(
+    "Under rejection the first draft stays with min(1, p/q), far more often than its p says: one "
+    "guess is nearly enough here.",
+    np.isclose(bushy.reach[0], min(1, chance / says), atol=0.01)
+    and bushy.reach[0] > max(0.9, 2 * chance),
+)
+
+# %% after head-run
+assert (ours == own).mean().item() > 0.5
+
+# %% after head-answer
+later = reach["head", "sums"][5] / reach["head", "sums"][0]
+claim(
+    "At the first one, where the head starts from the target's state and the draft model has to"
+    " work everything out again.",
+    lead[0] > 1.2 and later > 0.7,
+)
+claim(
+    "Behind it both hold on for a while.",
+    all(reach[name, "sums"][5] > 0.7 * reach[name, "sums"][0] for name in ("head", "draft model")),
+)
+claim(
+    "In the story neither leads.",
+    np.allclose(reach["head", "a story"], reach["draft model", "a story"], atol=0.1),
+)
+
+# %% after theory-run
+one = ways["tree of 8"][0]
+paths = [tree_rules.path_to(node, one.parents) for node in range(8)]
+said = [np.prod([one.p[one.parents[k] + 1][one.drafts[k]] for k in path]) for path in paths]
+assert np.isclose(1 + sum(said), one.expected)  # the sum over the nodes
+
+# %% after theory-answer
+order = [
+    yields[name].mean() for name in ("tree of 8", "chain of 8 best words", "chain of 8, drawn")
+]
+off = {name: engine[name] - yields[name] for name in engine}
+claim(
+    "The tree yields most, the chain of the best words stands between, and the lead by shape "
+    "alone is clear of 0.",
+    order == sorted(order, reverse=True) and shape[1] > 0,
+)
+claim(
+    "The engine agrees, as far as so few rounds can tell.",
+    all(abs(o.mean()) < 5 * o.std() / len(o) ** 0.5 + 0.1 for o in off.values()),
+)
+
+# %% after worth-answer
+steps = np.arange(0, 0.51, 0.05)
+best = [worth.compute("match", *each) for each in product(steps, steps)]
+claim(
+    "Let reading cost 0.1, a draft 0.1 and waiting 0.2: the best chain is ahead.",
+    not ahead("match", 0.1, 0.1, 0.2) and worth.compute("match", 0.1, 0.1)["chain"] > 1,
+)
+claim(
+    "If nobody waits, a tree is ahead under match wherever anybody is clearly ahead of plain "
+    "decoding: move reading, and look at the left end.",
+    all(d["tree"][0] > d["chain"] or d["chain"] < 1.03 for d in best),
+)
+claim(
+    "Cheaper reading doesn't bring it to the front: a chain's drafts are read as well, and the "
+    "rest of a round, the waiting, then weighs more.",
+    free == [False, False, True] and not any(ahead("match", r, 0.1, 0.2) for r in steps),
+)
+claim(
+    "Choose rejection: now no tree is ahead, even without waiting.",
+    not any(ahead("rejection", *each, 0.0) for each in product(steps, steps)),
+)
+claim(
+    "A single drawn guess is kept most of the time, and a sibling has little left to win.",
+    chains["rejection"][0] - 1 > 0.5,
+)
+
+# %% after clock-answer
+levels = grown["match"][8][1]
+claim(
+    "By tokens a call the tree is ahead.",
+    yields["tree of 8"].mean() > yields["chain of 8, drawn"].mean(),
+)
+claim(
+    "Where the clock puts the chain before the tree, waiting has a part in it: tokens a call don't "
+    "count that the host looks at every level, and goes on only when the draft model has answered.",
+    1 < levels < 8 and (np.diff(worth.compute("match", 0.1, 0.1)["tree"]) < 0).all(),
+)
