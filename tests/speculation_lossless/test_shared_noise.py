@@ -194,9 +194,9 @@ def test_a_draft_with_noise_of_its_own_is_found_by_what_it_keeps(monkeypatch):
     right = TextSampler.draft
 
     def stranger(sampler, logits, before):
-        sampler._couples = False
+        sampler.coupled = False
         drawn = right(sampler, logits, before)
-        sampler._couples = True
+        sampler.coupled = True
         return drawn
 
     monkeypatch.setattr(TextSampler, "draft", stranger)
