@@ -12,10 +12,8 @@ import symtable
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-# Magics around Python that counts, with their options.
-_TIMED = re.compile(
-    r"^%{1,2}(?:time|timeit|capture|prun)\b(?:[ \t]+-\w+(?:[ \t]+\d+)?)*[ \t]*", re.M
-)
+# Cells' magics around Python that counts.
+_TIMED = re.compile(r"\A\s*%%(?:time(?:it)?|capture|prun)\b.*\n")
 LATE = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef  # in which names are looked up later
 
 

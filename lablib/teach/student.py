@@ -20,6 +20,7 @@ import random
 import re
 import signal
 import sys
+import threading
 import time
 import types
 from collections.abc import Callable, Iterator
@@ -27,6 +28,7 @@ from typing import Any
 
 import lablib.course
 from lablib.course.checks.running import (
+    TOO_MUCH,
     TimeUp,
     accident_of,
     does_nothing,
@@ -40,6 +42,7 @@ import numpy as np
 
 NAMES = [*lablib.course.__all__]  # what a notebook imports from there
 LONGEST = 500  # characters of an error's text
+TIMED = ("time", "timeit", "capture", "prun")  # magics
 LOOKS = 1000  # that are told of, at an object that was lent
 OFFERS = 5  # functions that were checked of one exercise, the last ones
 BUILTINS = dict(vars(builtins))
@@ -92,6 +95,7 @@ class Servant:
             os.dup2(nothing, number)
         self.checked: dict[str, list[Any]] = {}  # functions, by exercise
         self.kept: list[Any] = []
+        self.turn = threading.RLock()  # two threads may ask the judge's functions at once
         self.returned: tuple[Any, Any] | None = None  # by one of its functions, and what was told
         self.unbound: dict[str, str] = {}  # by name, what kept a statement from binding it
         module = types.ModuleType("__main__")
@@ -172,16 +176,27 @@ class Servant:
             exec(code, self.space)  # what lablib and its libraries take is no time of the student's
             return code.co_flags & FUTURE
         with limited(order["cpu"], order["seconds"]):
-            if code.co_flags & inspect.CO_COROUTINE:  # it awaits something
-                self.loop.run(eval(code, self.space))
-            else:
-                exec(code, self.space)
+            try:
+                self._do(code)
+            except RuntimeError as error:
+                if str(error) != "no running event loop":
+                    raise
+                self.loop.run(self._later(code))  # in Jupyter one always runs
         return 0
+
+    def _do(self, code: types.CodeType) -> None:
+        if code.co_flags & inspect.CO_COROUTINE:  # it awaits something
+            self.loop.run(eval(code, self.space))
+        else:
+            exec(code, self.space)
+
+    async def _later(self, code: types.CodeType) -> None:
+        exec(code, self.space)
 
     def _problem(self, error: BaseException) -> str:
         text = f"{type(error).__name__}: {_text(error)}".rstrip(": ") + self._why(error)
-        if isinstance(error, SpentUp):
-            text = "it used too much of the processor's time"
+        if isinstance(error, TimeUp):
+            text = f"no end in its time: {TOO_MUCH}"
         return text[:LONGEST]
 
     def _why(self, error: BaseException) -> str:
@@ -285,9 +300,10 @@ class Servant:
 
     def ask(self, request: dict[str, Any]) -> Any:
         """Send the judge a request in the middle of a call and return its reply."""
-        self.send(request | self._spoilt())
-        reply = self.receive()
-        self.returned = None
+        with self.turn:
+            self.send(request | self._spoilt())
+            reply = self.receive()
+            self.returned = None
         if "raises" in reply:
             name, text, number = reply["raises"]
             kind = BUILTINS.get(name)
@@ -308,9 +324,10 @@ class _Borrowed:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         packed = plain.pack([args, kwargs], _lend)
-        told = self._servant.ask({"ask": self._number, "args": packed})["value"]
-        value = plain.unpack(told)
-        self._servant.returned = value, told
+        with self._servant.turn:
+            told = self._servant.ask({"ask": self._number, "args": packed})["value"]
+            value = plain.unpack(told)
+            self._servant.returned = value, told
         return value
 
 
@@ -368,10 +385,19 @@ class _Shell:
     def __init__(self, space: dict[str, Any]) -> None:
         self._space = space
 
-    def run_cell_magic(self, name: str, line: str, cell: str) -> None:
-        """Run a cell that is captured, say."""
-        if name in ("time", "timeit", "capture", "prun"):
+    def run_cell_magic(self, name: str, line: str = "", cell: str = "") -> None:
+        """Run a cell that is timed, or write one to a file."""
+        if name in TIMED:
             exec(cell, self._space)
+        elif name in ("writefile", "file") and line.split():
+            with open(line.split()[-1], "w") as file:
+                file.write(cell)
+
+    def run_line_magic(self, name: str, line: str = "") -> None:
+        """Run a line that is timed, without the options before it."""
+        if name in TIMED:
+            with contextlib.suppress(SyntaxError):
+                exec(re.sub(r"^(?:\s*-\w+(?:\s+\d+)?(?=\s))*\s*", "", line), self._space)
 
     def __getattr__(self, name: str) -> Any:
         return _nothing
