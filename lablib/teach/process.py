@@ -173,8 +173,12 @@ class Process:
         return used
 
     def worked(self) -> float:
-        """Return the seconds of processor time that it has used by now."""
-        return sum(_told_of(each)["cpu"] for each in _family(self._process.pid))
+        """Return the seconds of processor time that it has used; ``Gone`` where nobody knows."""
+        members = _family(self._process.pid)
+        used = sum(_told_of(each)["cpu"] for each in members)
+        if self._process.poll() is not None or len(members) < (3 if self.limits.has_walls else 1):
+            raise Gone("it ended its process")
+        return used
 
     def _last_words(self) -> str:
         try:

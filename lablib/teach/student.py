@@ -36,6 +36,7 @@ from lablib.course.checks.running import (
     run_through,
     shared_places,
 )
+from lablib.machine import open_files
 from lablib.teach import cells, plain
 
 import numpy as np
@@ -448,6 +449,7 @@ def main(limits: str) -> None:
     for name, most in (LIMITS | json.loads(limits)).items():
         with contextlib.suppress(ValueError, OSError):  # macOS knows no limit of memory
             resource.setrlimit(getattr(resource, f"RLIMIT_{name}"), (most, most))
+    open_files.ask_for_no_more()  # mlx_lm would, when a notebook imports it
     sys.addaudithook(_refuse)  # from Python, with a readable reason; the kernel refuses it anyway
     sys.argv = [""]
     sys.path.append(os.getcwd())  # for modules that a notebook writes

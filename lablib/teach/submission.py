@@ -157,7 +157,8 @@ def offered(
     """
     own = [(number, source, number not in untouched) for number, source in cells]
     limits = process.limits
-    times = {"cpu": limits.cpu, "seconds": SECONDS, "spare": STATEMENTS * limits.cpu}
+    cpu, spare = min(limits.cpu, limits.seconds / 5), STATEMENTS * limits.cpu
+    times = {"cpu": cpu, "seconds": SECONDS, "spare": min(spare, limits.seconds / 5)}
     process.send({"cells": own, "names": names, **times})
     told = process.receive(limits.seconds, most=TALK)
     try:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from lablib.course.checks import exercises
 from lablib.teach import editions, grade, submission
-from lablib.teach.apart.remote import Limits
+from lablib.teach.process import Limits
 from lablib.teach.editions import edition, exercise_cells, fold, part_of
 from lablib.teach.release import solve
 from lablib.teach.submission import judge_submission, read_submission, understood

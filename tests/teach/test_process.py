@@ -246,8 +246,8 @@ from concurrent.futures import ThreadPoolExecutor
 def write_greedily(next_scores, prompt, max_tokens, stop):
     written = []
     while len(written) < max_tokens and stop not in written:
-        with ThreadPoolExecutor(8) as pool:
-            found = [*pool.map(next_scores, [prompt + written] * 40)]
+        with ThreadPoolExecutor(4) as pool:
+            found = [*pool.map(next_scores, [prompt + written] * 6)]
         assert len({*map(tuple, found)}) == 1
         written.append(int(np.argmax(found[0])))
     return written
