@@ -195,7 +195,7 @@ CHEATS = {
     "            os.write(number, b'not a message')\n        except OSError:\n"
     "            pass\n    return 0",
     "forged": "import os\ndef best_token(p):\n    for number in range(3, 20):\n        try:\n"
-    "            os.write(number, b'{\"answer\":1,\"shared\":[]}\\n')\n"
+    '            os.write(number, b\'{"answer":1,"shared":[]}\\n\')\n'
     "        except OSError:\n            pass\n    return 0",
     "equal": "class Equal(float):\n    __eq__ = lambda a, b: True\n"
     "    __ne__ = lambda a, b: False\n"

@@ -12,8 +12,7 @@ from lablib.course.checks.running import Gone
 from lablib.course.lessons.lesson_16 import drafts, stories, sums
 from lablib.course.lessons.lesson_16.exercises import PROPOSE
 from lablib.course.lessons.lesson_16.scores import Score
-from lablib.teach import capstones
-from lablib.teach import walls
+from lablib.teach import capstones, walls
 from lablib.teach.process import Function, Limits, Process
 from lablib.teach.submission import offered
 

@@ -481,14 +481,6 @@ def test_files_are_limited_by_their_sizes_and_their_number():
         asked("f", full, 20)
 
 
-def test_score_stands_behind_the_same_walls(tmp_path, capsys):
-    (tmp_path / "mal.py").write_text(
-        "import os\ndef odds(logits, texts):\n    raise OSError(os.listdir('/proc'), os.getuid())"
-    )
-    assert main(["score", str(tmp_path), "--seed", "x"]) == 0
-    assert "it raised OSError: [Errno []] 1000" in capsys.readouterr().out
-
-
 # --- where there are none ----------------------------------------------------------------------
 
 
