@@ -184,7 +184,7 @@ def test_the_references_are_in_no_file_that_can_be_found(tmp_path):
     root = ROOT
     (tmp_path / "secret").write_text("x")
     paths = [root / ".git", root / "tests", root / "notebooks", Path.home() / ".ssh", tmp_path]
-    paths += [Path.home() / ".bashrc", "/etc/passwd", "/var", "/home"]
+    paths += [Path.home() / ".bashrc", "/etc/passwd", "/var", "/run"]
     assert asked("look", LOOK, [*map(str, paths)], []) == []
 
 
@@ -277,12 +277,6 @@ def tried():
         found.append("sockets")
     except OSError:
         del sockets
-    try:
-        for number in range(100_000):
-            open(str(number), "w").close()
-        found.append("files")
-    except OSError:
-        pass
     return found
 """
 
@@ -301,7 +295,16 @@ def test_what_is_shown_by_two_names_is_hidden_by_both(tmp_path, monkeypatch):
     (real / "in" / "open.py").write_text("43")
     shown = [*walls.seen(), str(real), str(link)]
     monkeypatch.setattr(walls, "seen", lambda: shown)
-    code = "import os\ndef f(paths):\n    return [open(each).read() for each in paths]"
+    code = """
+def f(paths):
+    found = []
+    for path in paths:
+        try:
+            found.append(open(path).read())
+        except OSError:
+            found.append("")
+    return found
+"""
     places = [
         str(name / "in" / file) for name in (real, link) for file in ("reference.py", "open.py")
     ]
