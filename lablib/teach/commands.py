@@ -99,20 +99,6 @@ def _add_grade(commands: Any) -> None:
         'lines like "08.1" = 5 (default: their stars, none)',
     )
     grade.add_argument(
-        "--roster",
-        type=Path,
-        metavar="CSV",
-        help="who is in the class: a list of names, or a table with a column student, identifier "
-        "or name; a file is whoever's row has a cell that says what --student finds",
-    )
-    grade.add_argument(
-        "--student",
-        default="folder",
-        metavar="REGEX",
-        help="whose a file is, by its path in FOLDER: folder (the outer one, the default), moodle, "
-        "canvas, github, or an expression with a group, '^hw1-(?P<student>[^/]+)/'",
-    )
-    grade.add_argument(
         "--lessons",
         nargs="+",
         default=[],
@@ -152,6 +138,20 @@ def _add_outputs(grade: argparse.ArgumentParser) -> None:
         "--moodle", type=Path, metavar="CSV", help="write a row of points a student, for Moodle"
     )
     grade.add_argument("--canvas", type=Path, metavar="CSV", help="the same, for Canvas")
+    grade.add_argument(
+        "--roster",
+        type=Path,
+        metavar="CSV",
+        help="who is in the class: a list of names, or a table with a column student, identifier "
+        "or name; a file is whoever's row has a cell that says what --student finds",
+    )
+    grade.add_argument(
+        "--student",
+        default="folder",
+        metavar="REGEX",
+        help="whose a file is, by its path in FOLDER: folder (the outer one, the default), moodle, "
+        "canvas, github, or an expression with a group, '^hw1-(?P<student>[^/]+)/'",
+    )
 
 
 def _add_walls(command: argparse.ArgumentParser) -> None:

@@ -14,9 +14,10 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from lablib.teach import referee, walls
+from lablib.teach import walls
 from lablib.teach.process import Limits, end_family
 
+MEMORY = 2**30  # bytes of a referee beside what it begins with: a notebook may have 50 MB
 LATE = 30.0  # seconds that a referee may be late, for its start
 SLOW = 10  # files of one folder that may take all their time; others are not judged then
 TRIES = 3  # to start a student's process: others may have taken the room by now
@@ -108,7 +109,7 @@ def _asked(
     order: Order, limits: Limits, busy: set[subprocess.Popen]
 ) -> tuple[list[dict[str, Any]], str]:
     """Return what a referee says, and how it ended."""
-    memory = referee.MEMORY if order.task == "grade" else limits.memory  # models are read
+    memory = MEMORY if order.task == "grade" else limits.memory  # models are read
     data = json.dumps(asdict(order) | {"limits": asdict(limits)}) + "\n"
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
     process = subprocess.Popen(

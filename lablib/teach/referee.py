@@ -18,7 +18,6 @@ from lablib.teach.handed_in import unreadable
 from lablib.teach.process import Limits, NotStarted
 from lablib.teach.submission import Finding, judge_submission, read_submission
 
-MEMORY = 2**30  # bytes beside what it begins with: a notebook may have 50 MB
 SECONDS = 60  # of the processor, to read and to compare all that one file answers
 
 Say = Callable[[dict[str, Any]], None]
