@@ -250,7 +250,9 @@ def _played(game: Any, worlds: list[Any], path: Path, limits: Limits) -> Score:
         found, problems = offered(process, _code(path), {CAPSTONE: game.FUNCTION})
         told = next(iter(found.get(CAPSTONE) or []), {})
         if told.get("callable") is not True:
-            raise Missing(next((text for text in problems.values() if text), ""))
+            unsaid = f"NameError: name '{game.FUNCTION}' is not defined"
+            said = (text for text in problems.values() if text and text != unsaid)
+            raise Missing(next((f"its cell raised {text}" for text in said), ""))
         function = Function(process, told, (CAPSTONE, 0), limits.seconds)
         return Score.together([game.play(function, world) for world in worlds])
 

@@ -127,7 +127,8 @@ def judge_submission(
             with Process(limits) as process:
                 names = {id_: find(id_).name for id_ in work.exercises}
                 found_there, said = offered(process, work.cells, names, work.untouched)
-                problems = {work.owners.get(number, ""): text for number, text in said.items()}
+                first = sorted(said.items(), reverse=True)  # of several cells the upper one tells
+                problems = {work.owners.get(number, ""): text for number, text in first}
                 for id_ in work.exercises:
                     each = found_there.get(id_) or []
                     found[id_] = _best(process, id_, each, problems.get(id_, ""))
