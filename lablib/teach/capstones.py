@@ -27,24 +27,18 @@ from lablib.course.lessons.lesson_16.board import CAPSTONES
 from lablib.course.lessons.lesson_16.scores import Difference, Foul, Score
 from lablib.course.lessons.lesson_16.texts import number
 from lablib.folders import replacing
-from lablib.teach.apart import leftovers
-from lablib.teach.apart.desk import Order, judge
-from lablib.teach.apart.remote import (
-    Function,
-    Limits,
-    NotStarted,
-    Process,
-    not_kept_out,
-    words,
-)
-from lablib.teach.handed_in import clean, code_of, hidden, read_cells, unreadable
-from lablib.teach.owners import student_of
+from lablib.teach.desk import Order, judge
+from lablib.teach.grade import need_walls
+from lablib.teach.handed_in import clean, code_of, read_cells, unreadable
+from lablib.teach.process import Function, Limits, NotStarted, Process
 from lablib.teach.reports import no_formula
-from lablib.teach.roster import check_report, submissions
+from lablib.teach.roster import Owners, check_report, owner_of, submissions
+from lablib.teach.submission import offered
 from lablib.validation import BadValue
 from lablib.validation import number as positive
 
 LONGEST = 200  # letters of a note
+CAPSTONE = "16.0"  # no exercise: ``check`` knows none of that number
 SEEDS = 3  # that each capstone is played on
 HEAD = (
     "capstone", "place", "student", "score", "low", "high", "to the first", "made of", "note",
@@ -116,7 +110,12 @@ class Table:
 
 
 def score_folder(
-    folder: str | Path, secret: str, *, seconds: float = 120.0, csv: Path | None = None
+    folder: str | Path,
+    secret: str,
+    *,
+    seconds: float = 120.0,
+    csv: Path | None = None,
+    walls: bool = True,
 ) -> Table:
     """Score every submission below a folder on every capstone.
 
@@ -126,6 +125,7 @@ def score_folder(
         secret: any text; the seeds are made from it.
         seconds: time limit for one function: to load it, and for its calls, all together.
         csv: a file to write the table to, too; as far as it came where it is stopped.
+        walls: whether students' code is kept in.
 
     Raises:
         ValueError: there is no such folder, or nothing in it.
@@ -137,17 +137,20 @@ def score_folder(
     if csv is not None:
         check_report(Path(csv))
     files: dict[str, list[Path]] = {}
+    owners = Owners(owner_of("folder"), {})
     for path in submissions(folder):
-        files.setdefault(student_of(path.relative_to(folder)), []).append(path)
+        whose = owners.student(path.relative_to(folder).as_posix())
+        files.setdefault(whose, []).append(path)
     if not files:
         raise BadValue(f"folder must hold notebooks or Python files, got none in {str(folder)!r}")
     table, outputs = Table([], secret), [] if csv is None else [Path(csv)]
     for path in outputs:
         table.write_csv(path)  # refused before the work, not after it
-    hide, missing = hidden(folder, outputs), tuple(not_kept_out())
-    limits = Limits(seconds, statement=seconds, hide=hide, missing=missing)
+    need_walls(walls)
+    hide = [str(path.resolve()) for path in (folder, *outputs)]
+    limits = Limits(seconds, seconds, hide=hide, has_walls=walls)
     with (
-        TemporaryDirectory(prefix=leftovers.prefix()) as worlds,
+        TemporaryDirectory() as worlds,
         closing(_results(files, secret, limits, Path(worlds))) as found,
     ):
         try:
@@ -221,7 +224,7 @@ def _score(
     notes = []
     for path in paths:
         try:
-            return _played(game, worlds, _code(path), limits), ""
+            return _played(game, worlds, path, limits), ""
         except Missing as missing:
             notes.append(str(missing))
         except Accident as accident:
@@ -237,18 +240,21 @@ def _score(
     return None, next((note for note in notes if note), nothing)
 
 
-def _played(
-    game: Any, worlds: list[Any], cells: list[tuple[int, str]], limits: Limits, wide: bool = False
-) -> Score:
-    """Return a function's score; where it raises, with the statements that may matter, too."""
+def _played(game: Any, worlds: list[Any], path: Path, limits: Limits) -> Score:
+    """Return a function's score.
+
+    Raises:
+        Missing: there is none; says nothing when nothing went wrong on the way.
+    """
     with Process(limits) as process:
-        try:
-            function = _function(process, cells, game.FUNCTION, wide)
-            return Score.together([game.play(function, world) for world in worlds])
-        except Accident:
-            if wide or not process.wider:
-                raise
-    return _played(game, worlds, cells, limits, wide=True)
+        found, problems = offered(process, _code(path), {CAPSTONE: game.FUNCTION})
+        told = next(iter(found.get(CAPSTONE) or []), {})
+        if told.get("callable") is not True:
+            unsaid = f"NameError: name '{game.FUNCTION}' is not defined"
+            said = (text for text in problems.values() if text and text != unsaid)
+            raise Missing(next((f"its cell raised {text}" for text in said), ""))
+        function = Function(process, told, (CAPSTONE, 0), limits.seconds)
+        return Score.together([game.play(function, world) for world in worlds])
 
 
 def _code(path: Path) -> list[tuple[int, str]]:
@@ -256,25 +262,3 @@ def _code(path: Path) -> list[tuple[int, str]]:
         return code_of(read_cells(path))
     except Exception as error:  # whatever is in the file, it gets a row
         raise Missing(unreadable(error, path, path.name)) from None
-
-
-def _function(
-    process: Process, cells: list[tuple[int, str]], name: str, wide: bool = False
-) -> Function:
-    """Return a function of a submission, loaded in its process.
-
-    Raises:
-        Missing: there is none; says nothing when nothing went wrong on the way.
-        Gone, TimeUp: a statement that it needs ended the process, or took too long.
-    """
-    problem = ""
-    for told in process.run(cells, [name], wide=wide):
-        if "check" in told:  # this is not about exercises
-            process.send({"enough": True})
-        elif "problem" in told and not problem:
-            problem = f"its cell raised {words(told.get('text'))}"
-    process.send({"offer": name})
-    told = process.hear()
-    if told.get("callable") is not True:
-        raise Missing("" if problem.endswith(f"name '{name}' is not defined") else problem)
-    return Function(process, told, process.limits.seconds)

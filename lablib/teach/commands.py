@@ -11,6 +11,11 @@ from typing import Any
 
 from lablib.validation import BadValue
 
+OPEN = (
+    "without walls students' code has your rights: it is kept from no file, key, network or "
+    "process of yours, the references among them, and only time and its own memory are limited"
+)
+
 
 def add_to(commands: Any) -> None:
     """Add them to the command line's."""
@@ -23,7 +28,7 @@ def _add_editions(commands: Any) -> None:
     release = commands.add_parser(
         "release",
         help="write the student's, solved, teacher's editions",
-        usage="lablib release [-h] [--assessment] [--nbgrader] [--otter] [--slides] [--sheet] OUT "
+        usage="lablib release [-h] [--assessment] [--nbgrader] [--otter] [--sheet] OUT "
         "[LESSON ...]",
     )
     release.add_argument(
@@ -45,11 +50,6 @@ def _add_editions(commands: Any) -> None:
         "--otter", action="store_true", help="write OUT/otter for Otter instead, or as well"
     )
     release.add_argument(
-        "--slides",
-        action="store_true",
-        help="write OUT/slides, a page of slides a lesson, likewise",
-    )
-    release.add_argument(
         "--sheet",
         action="store_true",
         help="write OUT/sheet, pages of board exercises to print, likewise",
@@ -63,16 +63,14 @@ def _add_editions(commands: Any) -> None:
 
 
 _GRADING = (
-    "Students' functions run in a process that has neither references nor verdicts; what\n"
-    "they answer is compared in another one. On Linux with user namespaces the first also\n"
-    "has no network, can't write, and sees Python, its packages and lablib without\n"
-    "exercises, nothing else; on macOS sandbox-exec does the same for files of users.\n"
-    "Elsewhere only time, memory and file size are limited, and your environment is kept\n"
-    "from it: grade strangers' work in a container then. A mark says that a function\n"
+    "Students' functions run in a process that has neither references nor verdicts, behind walls\n"
+    "of bubblewrap: no network, nothing to write to but memory, nothing to see but Python, its\n"
+    "packages and lablib without exercises. What they answer is compared elsewhere. Where there\n"
+    "is no bubblewrap, grade in a Linux container that has it. A mark says that a function\n"
     "answers right, not who wrote it: a solution copied from a friend is a ✓.\n\n"
     "An exercise that needs more processor time than --cpu is not judged (!), so that an\n"
     "endless loop keeps nobody waiting. In Jupyter it has ten seconds by the clock, and\n"
-    "--cpu 10 gives it these.\n\n"
+    "--cpu 10 gives it these. Who wears its process out loses what is not judged by then.\n\n"
     "Of the capstones (lesson 16) it marks the first steps, 16.1 to 16.3, like exercises;\n"
     "how well a capstone plays is what score tells."
 )
@@ -101,13 +99,6 @@ def _add_grade(commands: Any) -> None:
         'lines like "08.1" = 5 (default: their stars, none)',
     )
     grade.add_argument(
-        "--roster",
-        type=Path,
-        metavar="CSV",
-        help="who is in the class: a list of names, or a table with a column student, identifier "
-        "or name; how folders are called may stand in columns folder and github_username",
-    )
-    grade.add_argument(
         "--lessons",
         nargs="+",
         default=[],
@@ -120,7 +111,6 @@ def _add_grade(commands: Any) -> None:
         help="2026-11-30T23:59: mark as late what is of a file modified after it (the file's own "
         "time is all that is known; not in Canvas' table)",
     )
-    grade.add_argument("--resume", action="store_true", help="keep what is judged already")
     grade.add_argument(
         "--seconds", type=float, default=120.0, help="limit a notebook (default: 120)"
     )
@@ -132,6 +122,7 @@ def _add_grade(commands: Any) -> None:
         default=1.2,
         help="seconds of processor time an exercise (default: 1.2)",
     )
+    _add_walls(grade)
     grade.set_defaults(run=_grade)
 
 
@@ -147,6 +138,29 @@ def _add_outputs(grade: argparse.ArgumentParser) -> None:
         "--moodle", type=Path, metavar="CSV", help="write a row of points a student, for Moodle"
     )
     grade.add_argument("--canvas", type=Path, metavar="CSV", help="the same, for Canvas")
+    grade.add_argument(
+        "--roster",
+        type=Path,
+        metavar="CSV",
+        help="who is in the class: a list of names, or a table with a column student, identifier "
+        "or name; a file is whoever's row has a cell that says what --student finds",
+    )
+    grade.add_argument(
+        "--student",
+        default="folder",
+        metavar="REGEX",
+        help="whose a file is, by its path in FOLDER: folder (the outer one, the default), moodle, "
+        "canvas, github, or an expression with a group, '^hw1-(?P<student>[^/]+)/'",
+    )
+
+
+def _add_walls(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--no-walls",
+        dest="walls",
+        action="store_false",
+        help="run students' code where there is no bubblewrap, with your rights",
+    )
 
 
 def _add_score(commands: Any) -> None:
@@ -154,15 +168,14 @@ def _add_score(commands: Any) -> None:
         "score",
         help="capstones of a folder of submissions, on seeds that nobody has seen",
         epilog="The functions run behind the same walls as grade's (see grade --help), and are "
-        "asked case by case: they see neither seeds nor answers. On Linux with user namespaces "
-        "they see no other process either, so not the SECRET in this command line; elsewhere, and "
-        "in the history that your shell keeps, it may be found: leave --seed out for a first "
-        "table. A score says how a function plays, not who wrote it.",
+        "asked case by case: they see neither seeds nor answers, nor the SECRET in this command "
+        "line. A score says how a function plays, not who wrote it.",
     )
     score.add_argument("folder", type=Path, help="FOLDER/student/file, or FOLDER/student.ipynb")
     score.add_argument("--seed", metavar="SECRET", help="any text (default: a new one, shown)")
     score.add_argument("--csv", type=Path, help="write the table here too")
     score.add_argument("--seconds", type=float, default=120.0, help="for a function (default: 120)")
+    _add_walls(score)
     score.set_defaults(run=_score)
 
 
@@ -170,7 +183,7 @@ def _release(options: argparse.Namespace) -> None:
     from lablib.course.working_copy import notebooks_folder
     from lablib.teach.release import release
 
-    names = "assessment", "nbgrader", "otter", "slides", "sheet"
+    names = "assessment", "nbgrader", "otter", "sheet"
     kinds = {name: getattr(options, name) for name in names}
     print(*release(options.out, options.sources or [notebooks_folder()], **kinds), sep="\n")
 
@@ -187,8 +200,8 @@ def _grade(options: argparse.Namespace) -> None:
     wanted = {k: v for k, v in vars(options).items() if k not in ("arguments", "folder", "run")}
     files = options.csv, options.json, options.html, options.moodle, options.canvas
     written = any(files)
-    further = "; what is judged is kept, and with --resume it goes on" if written else ""
-    with _behind_walls(options.folder, further):
+    further = "; what is judged by now is in the report" if written else ""
+    with _behind_walls(options, further):
         report = grade(options.folder, progress=sys.stderr.isatty(), **wanted)
         print(report.summary() if written else report)  # the table is in the file
 
@@ -204,31 +217,29 @@ def _score(options: argparse.Namespace) -> None:
 
     secret = secrets.token_hex(8) if options.seed is None else options.seed
     further = f"; --seed {secret} plays the same again"
-    with _behind_walls(options.folder, further):
-        print(score_folder(options.folder, secret, seconds=options.seconds, csv=options.csv))
+    wanted = {name: getattr(options, name) for name in ("seconds", "csv", "walls")}
+    with _behind_walls(options, further):
+        print(score_folder(options.folder, secret, **wanted))
 
 
 @contextmanager
-def _behind_walls(folder: Path, further: str = "") -> Iterator[None]:
-    """Run students' code inside: it ends with this command; say what its walls let through.
+def _behind_walls(options: argparse.Namespace, further: str = "") -> Iterator[None]:
+    """Run students' code inside: it ends with this command; say so where nothing keeps it in.
 
     Args:
-        folder: of what was handed in.
+        options: of the command: the folder, and whether walls are wanted.
         further: what whoever stops it is told as well.
 
     Raises:
         BadValue: this command itself may run what lies in there, or MLX can't be started inside.
     """
     from lablib.extras import need
-    from lablib.teach.apart import leftovers
-    from lablib.teach.apart.remote import not_kept_out
 
-    _stand_outside(folder)
+    _stand_outside(options.folder)
     _need_a_cpu()
-    need("submitted notebooks", "IPython")
-    leftovers.sweep()
-    for what in not_kept_out():
-        print(f"lablib: here students' code is not kept from {what}; see --help", file=sys.stderr)
+    need("submitted notebooks", "IPython", "psutil")
+    if not options.walls:
+        print(f"lablib: {OPEN}", file=sys.stderr)
     signals = signal.SIGINT, signal.SIGTERM
     before = [signal.signal(number, _stop) for number in signals]
     try:

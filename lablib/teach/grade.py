@@ -1,9 +1,8 @@
 """The teacher's report: who solved what, from a folder of submitted notebooks.
 
 Each notebook's functions run in a process of their own, behind walls; what they answer is judged in
-another (``apart``), and here only verdicts are read. What is finished is written at once, to a
-journal and to the reports, each as a whole file. Once these take a tenth of the time, as in a large
-class, they are written less often: whoever kills it finds reports that are some seconds old.
+another (``desk``), and here only findings are read. Reports are written as whole files, now and
+then and however it ends: who stops it has what was judged.
 """
 
 import math
@@ -13,43 +12,46 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import closing
-from dataclasses import asdict, dataclass, field, replace
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field, replace
 from datetime import datetime
-from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from lablib.course.checks.exercises import exercises
 from lablib.course.checks.exercises import lessons as known_lessons
-from lablib.teach.alike import Alike, groups
-from lablib.teach.apart.desk import Order, Verdict, judge
-from lablib.teach.apart.remote import Limits, not_kept_out
+from lablib.folders import replacing
+from lablib.teach.desk import Order, judge
 from lablib.teach.due import is_late, read_due
 from lablib.teach.gradebook import People, canvas, moodle
-from lablib.teach.handed_in import clean, hidden
-from lablib.teach.journal import Graded, Journal, basis, beside, write_whole
-from lablib.teach.owners import Owners, student_of
-from lablib.teach.page import LONGEST, file_name, file_names, is_feedback, page
+from lablib.teach.handed_in import clean
 from lablib.teach.page import feedback as feedback_of
+from lablib.teach.page import file_names, is_feedback, page
 from lablib.teach.points import Scheme, read_points
-from lablib.teach.predicted import Predicted, predicted
+from lablib.teach.predicted import predicted
+from lablib.teach.process import Limits
 from lablib.teach.reports import ExerciseRow, GradeReport, best_of
 from lablib.teach.roster import (
+    Owners,
     check_report,
     kind_of,
     not_read,
+    owner_of,
     packed,
     printable,
     read_roster,
     submissions,
 )
-from lablib.teach.submission import RANK, Finding
+from lablib.teach.submission import RANK
+from lablib.teach.walls import missing
 from lablib.validation import BadValue, integer, number, one_of
 
 TOLD = 20_000  # letters about one file that are kept: a class has thousands of files
-FILES = 1000  # of a student's that are judged, outer ones first: Python's packages are ten thousand
+FILES = 100  # of a folder that are judged, outer ones first: Python's packages are ten thousand
 MOST_SECONDS, MOST_CPU, MOST_MEMORY = 1e5, 1e4, 10**6  # more than anybody waits for, or has, in MB
 SHARE = 9.0  # of the time, work for each time that reports are written: they grow with the class
+
+Said = dict[str, dict[str, Any]]  # of each file, by its place, what its referee has said
 
 
 @dataclass(frozen=True)
@@ -69,15 +71,9 @@ class Outputs:
         found = self.csv, self.json, self.html, self.moodle, self.canvas
         return [path for path in found if path is not None]
 
-    def check(self, folder: Path, resume: bool, read: Sequence[Path] = ()) -> None:
-        """Raise ``BadValue`` about one that can't be written, or from which none is to resume.
-
-        Args:
-            folder: of what was handed in.
-            resume: whether the journal beside them is read.
-            read: files that are read, and stay as they are.
-        """
-        own = Counter(map(os.path.realpath, (*read, *self.files(), *beside(self.files()))))
+    def check(self, read: Sequence[Path] = ()) -> None:
+        """Raise ``BadValue`` about one that can't be written; what is ``read`` stays as it is."""
+        own = Counter(map(os.path.realpath, (*read, *self.files())))
         for path in self.files():
             check_report(path)
             if own[os.path.realpath(path)] > 1:
@@ -88,25 +84,18 @@ class Outputs:
             is_file = not path.exists() or (path.is_file() and not path.is_symlink())
             if not is_file or (path.exists() and not os.access(path, os.W_OK)):
                 raise BadValue(f"the report must be a file that can be written, got {path}")
-        if self.feedback is not None:
-            try:
-                self.feedback.mkdir(parents=True, exist_ok=True)
-            except OSError as error:
-                raise BadValue(f"feedback must be a folder that can be made: {error}") from None
-            if not os.access(self.feedback, os.W_OK):
-                raise BadValue(f"feedback must be a folder to write to, got {self.feedback}")
-            for path in sorted(self.feedback.iterdir()):
-                shown = kind_of(path) == ".md" and path.name[0] != "."
-                if shown and not is_feedback(path):  # a student may be called as it is
-                    raise BadValue(f"feedback must be a folder of its own, got one with {path}")
-        if resume and not self.files():
-            raise BadValue("resume needs the file of a report (csv, json or html), got none")
-        for path in self.files() if resume else []:
-            if path.resolve().is_relative_to(folder.resolve()):
-                raise BadValue(
-                    f"resume needs a report outside of FOLDER, got {path}: its journal may have "
-                    "been handed in; move both"
-                )
+        if self.feedback is None:
+            return
+        try:
+            self.feedback.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise BadValue(f"feedback must be a folder that can be made: {error}") from None
+        if not os.access(self.feedback, os.W_OK):
+            raise BadValue(f"feedback must be a folder to write to, got {self.feedback}")
+        for path in sorted(self.feedback.iterdir()):
+            is_shown = kind_of(path) == ".md" and path.name[0] != "."
+            if is_shown and not is_feedback(path):  # a student may be called as it is
+                raise BadValue(f"feedback must be a folder of its own, got one with {path}")
 
     def write(self, report: GradeReport) -> None:
         """Write the files, each as a whole or not at all."""
@@ -119,19 +108,18 @@ class Outputs:
         )
         for path, text in texts:
             if path is not None:
-                write_whole(path, text())
+                _write(path, text())
 
     def write_feedback(self, report: GradeReport) -> None:
-        """Write a page for each student: once, as there are many of them."""
+        """Write a page for each student, and take those of an earlier report away."""
         if self.feedback is None:
             return
         names = file_names(report.students())
+        for path in self.feedback.glob("*.md"):
+            if is_feedback(path):
+                path.unlink()
         for student, name in names.items():
-            write_whole(self.feedback / f"{name}.md", feedback_of(report, student))
-            plain = file_name(student)
-            if plain not in names.values() and len(plain.encode()) <= LONGEST:
-                # Of an earlier report, when it was one student's.
-                (self.feedback / f"{plain}.md").unlink(missing_ok=True)
+            _write(self.feedback / f"{name}.md", feedback_of(report, student))
 
 
 def grade(
@@ -144,14 +132,15 @@ def grade(
     moodle: str | Path | None = None,
     canvas: str | Path | None = None,
     roster: str | Path | None = None,
+    student: str = "folder",
     points: str | Path | None = None,
     due: str | datetime | None = None,
     lessons: Sequence[str] = (),
-    resume: bool = False,
     seconds: float = 120.0,
     workers: int | None = None,
     memory: int = 2048,
     cpu: float = 1.2,
+    walls: bool = True,
     progress: bool = False,
 ) -> GradeReport:
     """Grade every notebook below a folder.
@@ -166,18 +155,20 @@ def grade(
         canvas: one that Canvas imports.
         roster: a CSV file of who is in the class; who handed in nothing is in the report, too, and
             is asked for every exercise that anybody was.
+        student: whose a file is: a regular expression that is searched for in its path, with a
+            group ``student``, or one of ``roster.PRESETS``.
         points: a file in TOML that says what exercises are worth (see ``points``); else an exercise
             is worth its stars.
         due: a date and a time, as ``"2026-11-30T23:59"``: what is of a file that was modified after
             it is marked as late, which changes no points.
         lessons: numbers, as ``["03", "05"]``: only their exercises are graded and reported, and
             whoever is on the roster is asked for all of them; every lesson when empty.
-        resume: take what an earlier run of this report has found in files that are the same.
         seconds: time limit for one notebook.
         workers: notebooks graded at the same time; one per processor when ``None``.
         memory: limit for one notebook, in MB.
         cpu: seconds of processor time for one exercise; what needs more is not judged (``!``). In
             Jupyter it has ten seconds by the clock.
+        walls: whether students' code is kept in.
         progress: show a bar.
     """
     folder = Path(folder)
@@ -189,64 +180,46 @@ def grade(
     memory = integer("memory", memory, 256, MOST_MEMORY)
     cpu = number("cpu", cpu, 0.1, MOST_CPU)
     workers = integer("workers", workers or os.cpu_count() or 1, 1)
-    roster = Path(roster) if roster is not None else None
-    people = read_roster(roster) if roster is not None else {}
+    people = read_roster(Path(roster)) if roster is not None else {}
     wanted = (csv, json, html, feedback, moodle, canvas)
     outputs = Outputs(*(Path(p) if p is not None else None for p in wanted), people)
-    read = [path for path in (roster, points) if path is not None]
-    outputs.check(folder, resume, [*map(Path, read)])
+    read = [Path(path) for path in (roster, points) if path is not None]
+    outputs.check(read)
     scheme = read_points(Path(points)) if points is not None else Scheme()
-    pages = [outputs.feedback] if outputs.feedback else []
-    ours = [*outputs.files(), *beside(outputs.files()), *pages, *map(Path, read)]
-    hide = hidden(folder, ours)
-    missing = tuple(not_kept_out())
-    limits = Limits(seconds, cpu=cpu, memory=memory * 2**20, hide=hide, missing=missing)
-    job = _Job(folder, limits, people, sorted({*lessons}), roster, scheme, moment)
-    return _held(job, outputs, Journal(outputs.files(), resume), workers, progress)
+    ours = [*outputs.files(), *read, *([outputs.feedback] if outputs.feedback else [])]
+    hide = [str(path.resolve()) for path in (folder, *ours)]
+    need_walls(walls)
+    limits = Limits(seconds, cpu, memory * 2**20, hide, walls)
+    owners = Owners(owner_of(student), people)
+    job = _Job(folder, limits, people, sorted({*lessons}), owners, scheme, moment, ours)
+    return _held(job, outputs, workers, progress)
 
 
-def _held(
-    job: "_Job", outputs: Outputs, journal: Journal, workers: int, progress: bool
-) -> GradeReport:
-    """Grade what the journal doesn't know; write reports now and then, and however it ends.
+def need_walls(wanted: bool) -> None:
+    """Raise ``BadValue`` where walls are wanted and there are none; say why, and what to do."""
+    why = missing() if wanted else ""
+    if why:
+        raise BadValue(f"walls must stand around students' code: {why}; or use --no-walls")
 
-    An earlier run's stay as they are until all that it knew is told again, whoever stops it.
-    """
 
-    def written() -> GradeReport:
-        rows = job.rows(done)
-        found = rows, job.strangers(done), skipped, archives, job.scheme
-        said = job.predicted(done), job.doubts(done)
-        report = GradeReport(*found, equal_answers(rows, done), job.due, *said)
-        outputs.write(report)
-        return report
-
-    ours = [*outputs.files(), *([journal.path] if journal.path else [])]
-    skipped = not_read(job.folder, [*ours, *(p for p in (outputs.feedback, job.roster) if p)])
-    archives = packed(job.folder)
-    skipped = [name for name in skipped if name not in archives]
-    done: list[Graded] = []
+def _held(job: "_Job", outputs: Outputs, workers: int, progress: bool) -> GradeReport:
+    """Grade; write reports now and then, and however it ends."""
+    said: Said = {}
     exercises()  # every lesson is imported now: whoever interrupts later does not wait for it
     last, took = -math.inf, 0.0
-    untold = {*job.kept(journal)}
-    if not untold:
-        began = time.monotonic()
-        written()
-        last = time.monotonic()
-        took = last - began
+    report = job.report(said)
+    outputs.write(report)
     try:
-        for graded in job.work(journal, workers, progress):
-            done.append(graded)
-            journal.add(graded)
-            untold.discard(graded.path)
+        for path, told in job.work(workers, progress):
+            said[path] = told
             now = time.monotonic()
-            if not untold and now - last > SHARE * took:
-                written()
+            if now - last > SHARE * took:
+                outputs.write(job.report(said))
                 last = time.monotonic()
                 took = last - now
     finally:
-        if not untold:
-            report = written()
+        report = job.report(said)
+        outputs.write(report)
     outputs.write_feedback(report)
     return report
 
@@ -259,103 +232,61 @@ class _Job:
     limits: Limits
     people: People
     lessons: Sequence[str]
-    roster: Path | None = None
-    scheme: Scheme = field(default_factory=Scheme)
-    due: datetime | None = None
+    owners: Owners
+    scheme: Scheme
+    due: datetime | None
+    ours: Sequence[Path]
 
-    def kept(self, journal: Journal) -> dict[str, Graded]:
-        """Return what an earlier run has found in files that are still there."""
-        files, _ = self._files
-        found = {inside: journal.found(inside, self._basis) for inside in files}
-        return {inside: graded for inside, graded in found.items() if graded is not None}
-
-    def work(self, journal: Journal, workers: int, progress: bool) -> Iterator[Graded]:
-        """Yield what is found in every file, in any order; what the journal has comes first."""
+    def work(self, workers: int, progress: bool) -> Iterator[tuple[str, dict[str, Any]]]:
+        """Yield what is said of every file, in any order."""
         from tqdm import tqdm
 
-        files, too_many = self._files
-        why = f"is not judged: more than {FILES} files are theirs"
-        for inside in too_many:
-            yield Graded(inside, "", self._basis, unreadable=why)
-        kept = self.kept(journal)
-
-        def orders() -> Iterator[Order]:
-            for inside in sorted(files, key=lambda inside: inside not in kept):
-                order = Order(path=str(files[inside]), name=inside, lessons=[*self.lessons])
-                order.whose = self._whose(inside)
-                order.known = kept[inside].digest if inside in kept else ""
-                yield order
-
-        bar = tqdm(total=len(files), unit="notebook", file=sys.stderr, disable=not progress)
-        with bar, closing(judge(orders(), self.limits, workers)) as verdicts:
-            for order, verdict in verdicts:
-                is_same = "same" in verdict
-                yield kept[order.name] if is_same else _graded(order, self._basis, verdict)
-                bar.update()
-
-    @cached_property
-    def _files(self) -> tuple[dict[str, Path], list[str]]:
-        """Return the files to judge, by their places, and of each student the first too many."""
-        files: dict[str, Path] = {}
-        too_many: list[str] = []
-        counts: Counter[str] = Counter()
+        orders, counts = [], Counter[str]()
         for path in sorted(submissions(self.folder), key=lambda path: len(path.parts)):
-            inside = self._inside(path)
-            whose = self._whose(inside)
+            inside = path.relative_to(self.folder).as_posix()
+            whose = inside.partition("/")[0]  # nobody uses up another's by a name
             counts[whose] += 1
             if counts[whose] <= FILES:
-                files[inside] = path
+                known = {"lessons": [*self.lessons], "whose": whose}
+                orders.append(Order(path=str(path), name=inside, **known))
             elif counts[whose] == FILES + 1:
-                too_many.append(inside)
-        return files, too_many
+                why = f"is not judged: more than {FILES} files are in that folder"
+                yield inside, {"unreadable": why}
+        bar = tqdm(total=len(orders), unit="notebook", file=sys.stderr, disable=not progress)
+        with bar, closing(judge(orders, self.limits, workers)) as found:
+            for order, told in found:
+                yield order.name, told
+                bar.update()
 
-    def predicted(self, graded: Sequence[Graded]) -> list[Predicted]:
-        """Return what students predicted in what they handed in, of the lessons asked for."""
-        ordered = sorted(graded, key=lambda each: each.path)
-        whose = ((self.student(each.path), each.predicted) for each in ordered)
-        every = predicted(whose)
-        return [each for each in every if not self.lessons or each.question[:2] in self.lessons]
+    def report(self, said: Said) -> GradeReport:
+        """Return the report on what is known by now."""
+        rows = self._rows(said)
+        archives = packed(self.folder)
+        skipped = [name for name in not_read(self.folder, self.ours) if name not in archives]
+        found = {self._student(path) for path in said if "asked" in said[path] or _bad(said[path])}
+        strangers = sorted(found - {*self.people}) if self.people else []
+        told = ((self._student(path), said[path].get("predicted", {})) for path in sorted(said))
+        every = predicted(told)
+        asked = [p for p in every if not self.lessons or p.question[:2] in self.lessons]
+        return GradeReport(rows, strangers, skipped, archives, self.scheme, self.due, asked)
 
-    def strangers(self, graded: Sequence[Graded]) -> list[str]:
-        """Return who handed something in and is not on the roster, if there is one."""
-        found = {self.student(path) for path in _asked(graded)}
-        return sorted(found - {*self.people, *self._doubts(graded)}) if self.roster else []
+    def _student(self, path: str) -> str:
+        return self.owners.student(path)
 
-    def doubts(self, graded: Sequence[Graded]) -> list[str]:
-        """Return what names two of the roster, which makes it nobody's, once for each row."""
-        return sorted(self._doubts(graded).values())
-
-    def _doubts(self, graded: Sequence[Graded]) -> dict[str, str]:
-        if self._owners is None:
-            return {}
-        paths = map(Path, sorted(_asked(graded), reverse=True))
-        found = {self._owners.student(path): self._owners.rivals(path) for path in paths}
-        return {row: text for row, text in found.items() if text}
-
-    def student(self, path: str) -> str:
-        """Return whose a file is, by its path within the folder."""
-        owners = self._owners
-        return owners.student(Path(path)) if owners else student_of(Path(path))
-
-    @cached_property
-    def _owners(self) -> Owners | None:
-        inside = [path.relative_to(self.folder) for path in submissions(self.folder)]
-        return Owners(self.people, inside) if self.people else None
-
-    def rows(self, graded: Sequence[Graded]) -> list[ExerciseRow]:
+    def _rows(self, said: Said) -> list[ExerciseRow]:
         """Return one row for each student and exercise, in order."""
         ranked = []
-        late = {each.path: self._is_late(each) for each in graded}
+        late = {path: self._is_late(path) for path in said}
         # Of two that are equally good the one in time counts.
-        for each in sorted(graded, key=lambda each: (late[each.path], each.path)):
-            student, when = self.student(each.path), late[each.path]
-            file = printable(each.path)
-            if each.unreadable:
-                row = ExerciseRow(student, file, "-", "!", "", each.unreadable, when)
+        for path in sorted(said, key=lambda path: (late[path], path)):
+            student, file = self._student(path), printable(path)
+            if bad := _bad(said[path]):
+                row = ExerciseRow(student, file, "-", "!", "", bad, late[path])
                 ranked.append((0, row))
-            for exercise, found in each.findings.items():
-                row = ExerciseRow(student, file, exercise, *asdict(found).values(), when)
-                ranked.append((RANK[found.outcome], row))
+            for exercise, (mark, name, message) in said[path].get("findings", {}).items():
+                told = message[: TOLD // len(said[path]["findings"])]
+                row = ExerciseRow(student, file, exercise, mark, name, told, late[path])
+                ranked.append((RANK[mark], row))
         chosen = [each.id for lesson in self.lessons for each in exercises(lesson)]
         asked = chosen or sorted({row.exercise for _, row in ranked} - {"-"})
         unread = [row for _, row in ranked if row.exercise == "-"]
@@ -363,42 +294,16 @@ class _Job:
             absent = ExerciseRow(student, "", "-", "∅", "", "nothing handed in")
             broken = [row for row in unread if row.student == student]
             for exercise in asked or ["-"]:
-                missing = next(
-                    (_not_found(row) for row in broken if _may_hold(row, exercise)), absent
-                )
-                ranked.append((-1, replace(missing, exercise=exercise)))
+                held = (_not_found(row) for row in broken if _may_hold(row, exercise))
+                ranked.append((-1, replace(next(held, absent), exercise=exercise)))
         return best_of(ranked)
 
-    def _is_late(self, graded: Graded) -> bool:
-        return self.due is not None and is_late(self.folder / graded.path, self.due)
-
-    def _whose(self, inside: str) -> str:
-        """Return who has a file's time: nobody uses up another's by a name in their own folder."""
-        folder = inside.partition("/")[0] if "/" in inside else ""
-        return f"{self.student(inside)} in {folder!r}"
-
-    def _inside(self, path: Path) -> str:
-        return path.relative_to(self.folder).as_posix()
-
-    @cached_property
-    def _basis(self) -> str:
-        return basis(self.limits, self.lessons)
+    def _is_late(self, path: str) -> bool:
+        return self.due is not None and is_late(self.folder / path, self.due)
 
 
-def equal_answers(rows: Sequence[ExerciseRow], graded: Sequence[Graded]) -> list[Alike]:
-    """Return who has equal answers, of those that count and were tried."""
-    forms = {printable(each.path): each.forms for each in graded}
-    answers = {
-        (row.exercise, row.student): forms.get(row.notebook, {}).get(row.exercise, "")
-        for row in rows
-        if row.outcome in "✓≠✗!"
-    }
-    return groups(answers)
-
-
-def _asked(graded: Sequence[Graded]) -> list[str]:
-    """Return the files of which something is in the report."""
-    return [each.path for each in graded if each.findings or each.unreadable]
+def _bad(said: dict[str, Any]) -> str:
+    return clean(said.get("unreadable", ""))
 
 
 def _may_hold(unread: ExerciseRow, exercise: str) -> bool:
@@ -412,15 +317,17 @@ def _not_found(unread: ExerciseRow) -> ExerciseRow:
     return replace(unread, message=f"not found, but {unread.notebook} can't be read")
 
 
-def _graded(order: Order, basis: str, verdict: Verdict) -> Graded:
-    """Return what a referee has found, in its bounds."""
-    if "unreadable" in verdict:
-        told = clean(verdict["unreadable"])
-        return Graded(order.name, order.digest, basis, unreadable=told)
-    many = sum(len(message) for _, _, message in verdict.values()) > TOLD
-    most = TOLD // len(verdict) if many else TOLD
-    findings = {
-        id_: Finding(mark, name, message[:most]) for id_, (mark, name, message) in verdict.items()
-    }
-    found = findings, "", order.forms, order.predicted
-    return Graded(order.name, order.digest, basis, *found)
+def _write(path: Path, text: str) -> None:
+    """Write a file as a whole, whatever letters its names hold."""
+    with _naming(path), replacing(path) as file:
+        file.write_bytes(text.encode("utf-8", "replace"))
+
+
+@contextmanager
+def _naming(path: Path) -> Iterator[None]:
+    """Have an error say which file it is about: a full disk's does not."""
+    try:
+        yield
+    except OSError as error:
+        error.filename = error.filename or str(path)
+        raise

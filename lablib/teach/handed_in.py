@@ -1,6 +1,5 @@
-"""A submission, whoever judges it: its cells, and the files that it must not see."""
+"""A submission, whoever judges it: the cells of its file."""
 
-import hashlib
 import json
 import os
 import re
@@ -13,12 +12,6 @@ from lablib.validation import BadValue
 
 LARGEST = 50 * 2**20  # bytes of a notebook
 LONGEST = 2000  # letters of what is told about an exercise
-SHORT = 2**14  # bytes of a cell's outputs that are read: what ``check`` has said is shorter
-# What may be most of a notebook, and no program: what it printed and drew, pictures in its texts,
-# and the state of its widgets. In JSON no text holds these quotation marks.
-_UNREAD = re.compile(rb'"(?:outputs|attachments|widgets)"\s*+:\s*+[\[{]')
-# All up to the next bracket that is not within a text.
-_BRACKET = re.compile(rb'(?:[^"\[\]{}]++|"(?:[^"\\]++|\\.)*+")*+[\[\]{}]', re.DOTALL)
 
 
 def read_bytes(path: Path) -> bytes:
@@ -38,31 +31,17 @@ def read_bytes(path: Path) -> bytes:
         return file.read()
 
 
-def digest(path: Path) -> str:
-    """Return a hash of a file's bytes; an empty text where they are not read."""
-    try:
-        return hashlib.sha256(read_bytes(path)).hexdigest()
-    except (OSError, ValueError):
-        return ""
-
-
 def read_cells(path: Path) -> list[dict[str, Any]]:
     """Return the cells of a notebook, or of a ``.py`` file with ``# %%`` or ``# In[1]:`` in it.
-
-    Large outputs are left out.
 
     Raises:
         ValueError: it is neither, or a link.
     """
     is_program = path.suffix.lower() == ".py"
-    data = read_bytes(path)
-    if not is_program:
-        data = _without_unread(data)
     try:
-        text = data.decode("utf-8-sig")
+        text = read_bytes(path).decode("utf-8-sig")
     except UnicodeDecodeError:
         raise ValueError("it is no text in UTF-8") from None
-    del data  # where a letter takes four bytes, both would be more than a referee may hold
     if is_program:
         return _percent_cells(re.sub("\r\n?", "\n", text))
     try:
@@ -97,11 +76,6 @@ def code_of(cells: Sequence[dict[str, Any]]) -> list[tuple[int, str]]:
 def text_of(told: str | list[str]) -> str:
     """Return a notebook's text, which may be cut into lines."""
     return told if isinstance(told, str) else "".join(told)  # join makes a list of a text's letters
-
-
-def hidden(folder: Path, files: Sequence[Path]) -> tuple[str, ...]:
-    """Return what students' code should not see: all that was handed in, and these files."""
-    return tuple(str(path.resolve()) for path in (folder, *files))
 
 
 def clean(text: str) -> str:
@@ -153,28 +127,3 @@ def _percent_cells(text: str) -> list[dict[str, Any]]:
 def _itself(path: str, flags: int) -> int:
     """Open a file, and no link that took its place since somebody looked; wait at no pipe."""
     return os.open(path, flags | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
-
-
-def _without_unread(data: bytes) -> bytes:
-    """Return a notebook's bytes without what is large and no program."""
-    view, kept, begin, read = memoryview(data), [], 0, 0
-    for found in _UNREAD.finditer(data):
-        if found.start() < read:  # within the last one
-            continue
-        read = _closed(data, found.end())
-        if read - found.end() > SHORT:  # a piece for each of many short ones would fill the memory
-            kept.append(view[begin : found.end()])
-            begin = read
-    return b"".join([*kept, view[begin:]])
-
-
-def _closed(data: bytes, place: int) -> int:
-    """Return where the bracket is that closes one which was opened before a place."""
-    depth = 1
-    while depth:
-        found = _BRACKET.match(data, place)
-        if found is None:  # no whole notebook
-            return len(data)
-        place = found.end()
-        depth += 1 if data[place - 1] in b"[{" else -1
-    return place - 1

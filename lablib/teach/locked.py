@@ -8,11 +8,10 @@ from contextlib import closing
 from pathlib import Path
 
 from lablib.course.checks.exercises import find
-from lablib.teach.apart.desk import Order, judge
-from lablib.teach.apart.remote import Limits
+from lablib.teach import walls
+from lablib.teach.desk import Order, judge
+from lablib.teach.process import Limits
 from lablib.validation import BadValue
-
-CPU = 1.2  # seconds of processor time for an exercise, as ``grade`` gives it
 
 
 def correct(exercise: str, notebook: str) -> bool:
@@ -29,9 +28,11 @@ def correct(exercise: str, notebook: str) -> bool:
     if not path.is_file():
         raise BadValue(f"notebook must be a file in {str(path.parent)!r}, got {notebook!r}")
     order = Order(path=str(path), name=path.name, only=[id_])
-    with closing(judge([order], Limits(cpu=CPU), 1)) as verdicts:
-        verdict = next(verdicts)[1]
-    mark, _, message = verdict.get(id_, ["!", "", verdict.get("unreadable", "")])
+    # nbgrader has run it with your rights already: without walls it is asked all the same.
+    with closing(judge([order], Limits(has_walls=not walls.missing()), 1)) as found:
+        said = next(found)[1]
+    lost = ["!", "", said.get("unreadable", "")]
+    mark, _, message = said.get("findings", {}).get(id_, lost)
     if mark != "✓":
         print(f"{mark} {id_} as {notebook} was saved. {message}")
         print("If it is solved here: save the notebook, and run this cell again.")

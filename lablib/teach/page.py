@@ -9,54 +9,18 @@ from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
-from lablib.teach.alike import SHORTEST
 from lablib.teach.reports import LATE, OUTCOMES, ExerciseRow, GradeReport
+
+
+def _static(name: str) -> str:
+    return Path(__file__).with_name("static").joinpath(name).read_text(encoding="utf-8")
+
 
 # Okabe and Ito's colours, darkened to a contrast of 4.5 on white; the marks differ in shape, too.
 COLOURS = {"✓": "#00734f", "≠": "#7a4a8a", "✗": "#b34700", "○": "#666", "!": "#8a6100", "∅": "#666"}
-STYLE = """
-body{font:16px/1.5 system-ui,sans-serif;margin:2em auto;max-width:70em;padding:0 1em;color:#222;
-background:#fff}table{border-collapse:collapse;margin:1em 0}caption{text-align:left;font-weight:600;
-padding:.4em 0}th,td{border:1px solid #ccc;padding:.25em .6em;text-align:center}
-th[scope=row],td.text{text-align:left;font-weight:400}td.wide{min-width:12em;max-width:40em}
-.bar{display:inline-block;height:.8em;background:#00734f}td a{text-decoration:none}
-th button{all:unset;cursor:pointer;font-weight:600}th button:focus-visible{outline:2px solid}
-th[aria-sort]::after{content:" ▲"}th[aria-sort=descending]::after{content:" ▼"}
-.scroll{overflow-x:auto}summary{cursor:pointer}
-@media(max-width:40em){table.topics thead{display:none}table.topics,.topics tbody,.topics tr,
-.topics th,.topics td{display:block;border:0;text-align:left;max-width:none;padding:.1em 0}
-.topics tr{border-top:1px solid #ccc;padding:.5em 0}.topics th[scope=row]{font-weight:600}
-.topics caption{display:block}
-.topics td[data-head]::before{content:attr(data-head) ": ";color:#555}}
-"""
+STYLE = _static("report.css")
 # A press on a column's head sorts by it, once more turns it round; without scripts nothing is lost.
-SORT = """
-for (const table of document.querySelectorAll("table.sorted")) {
-  const body = table.tBodies[0];
-  for (const head of table.tHead.rows[0].cells) {
-    const button = document.createElement("button");
-    button.type = "button";
-    button.append(...head.childNodes);
-    head.append(button);
-    button.addEventListener("click", () => {
-      const turned = head.getAttribute("aria-sort") === "ascending" ? -1 : 1;
-      const value = (row) => {
-        const cell = row.cells[head.cellIndex];
-        return cell.dataset.value ?? cell.textContent;
-      };
-      const rows = [...body.rows].sort((a, b) => {
-        const [one, other] = [value(a), value(b)];
-        const order = one - other;  // no number where one of them is a text
-        const texts = () => one.localeCompare(other, "en", { numeric: true });
-        return turned * (isNaN(order) ? texts() : order);
-      });
-      body.append(...rows);
-      for (const each of table.tHead.rows[0].cells) each.removeAttribute("aria-sort");
-      head.setAttribute("aria-sort", turned > 0 ? "ascending" : "descending");
-    });
-  }
-}
-"""
+SORT = _static("report.js")
 
 ORDER = [*OUTCOMES][::-1]  # of marks in a sorted column: ✓ is the most
 BINS = 10  # of a histogram
@@ -66,12 +30,6 @@ FURTHER = (
     "<p>Each of them as code, with a question for the class, stands below its exercise in the "
     "teacher's edition, which <code>release</code> writes; questions on a whole lesson, with "
     "answers, stand in TEACHING.md.</p>"
-)
-EQUAL = (
-    "<p>These answers are one program once names, comments, annotations and blanks are set aside. "
-    "That does not tell how it came about: who works together, or has opened the solution, writes "
-    f"the same. Answers of fewer than {SHORTEST} nodes of syntax, some five lines, are left out: "
-    "many write these alike.</p>"
 )
 
 
@@ -90,7 +48,6 @@ def page(report: GradeReport) -> str:
         _class(report),
         "<h2>Exercises</h2>",
         _counts(report),
-        _equal(report),
         _predicted(report),
         "<h2>What each was told</h2>",
         *(_details(report, *each) for each in enumerate(report.students())),
@@ -212,21 +169,6 @@ def _counts(report: GradeReport) -> str:
         for each in report.exercises()
     ]
     return _table("How many students of each outcome", ("exercise", *OUTCOMES), rows, "sorted")
-
-
-def _equal(report: GradeReport) -> str:
-    """Return who has equal answers; how it came to that, nobody can see in them."""
-    titles = {each.id: each.title for each in report.exercises()}
-    rows = []
-    for each in report.alike:
-        name = f"{each.exercise} {titles[each.exercise]}"
-        remark = "as solution shows it" if each.shown else ""
-        who = _cell(", ".join(each.students), "text wide")
-        rows.append([f'<th scope="row">{html.escape(name)}</th>', who, _cell(remark, "text")])
-    if not rows:
-        return ""
-    table = _table("Equal but for names and comments", ("exercise", "students", ""), rows)
-    return f"<h2>Equal answers</h2>{EQUAL}{table}"
 
 
 def _predicted(report: GradeReport) -> str:

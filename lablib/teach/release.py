@@ -2,8 +2,8 @@
 
 *Student*: starters, and no output that answers a question or shows a solution. *Solved*: the
 references in their places. *Teacher*: solved, with what goes wrong in each exercise and what to
-make of it. Slides, and a sheet of the board exercises, are made of the same cells. A folder is read
-and checked as a whole before the first file is written.
+make of it. A sheet of the board exercises is made of the same cells. A folder is read and checked
+as a whole before the first file is written.
 """
 
 import json
@@ -28,7 +28,6 @@ from lablib.teach.editions import (
 )
 from lablib.teach.notes import exercise_notes, lesson_notes
 from lablib.teach.sheet import SECTION, boards, sheet_page
-from lablib.teach.slides import slides_page
 from lablib.validation import BadValue
 
 _IMPORT = re.compile(r"^(from lablib\.course import )(\([\w\s,]*\)|.*)$", re.MULTILINE)
@@ -92,7 +91,6 @@ def release(
     assessment: bool = False,
     nbgrader: bool = False,
     otter: bool = False,
-    slides: bool = False,
     sheet: bool = False,
 ) -> list[Path]:
     """Write the editions of notebooks below a folder, and return the folders that were written.
@@ -101,25 +99,24 @@ def release(
 
     Args:
         out: gets the folders ``student``, ``solved`` and ``teacher``; or, of what else is asked
-            for, ``source``, ``otter``, ``slides`` and ``sheet``. What an earlier release left there
+            for, ``source``, ``otter`` and ``sheet``. What an earlier release left there
             under the same names is replaced.
         sources: numbers of lessons, notebooks, or folders of notebooks.
         assessment: the student edition shows no solutions.
         nbgrader: write what ``nbgrader generate_assignment`` reads instead, an assignment for each
             lesson; there are no solutions to look at in it either.
         otter: write what ``otter assign`` reads, likewise.
-        slides: write a page of slides for each lesson instead (the rule stands in ``slides``).
         sheet: write the board exercises of all these lessons to print instead: ``student.html``
             without answers, ``teacher.html`` with them (the rule stands in ``sheet``).
 
     Raises:
         ValueError: a source is not there, is no notebook, has no board exercises, or would be
-            written over; or ``assessment`` is asked of slides or of a sheet.
+            written over; or ``assessment`` is asked of a sheet.
     """
-    asked = {"nbgrader": nbgrader, "otter": otter, "slides": slides, "sheet": sheet}
+    asked = {"nbgrader": nbgrader, "otter": otter, "sheet": sheet}
     kinds = {kind for kind, wanted in asked.items() if wanted}
-    if assessment and (slides or sheet):
-        raise BadValue("assessment must be off for slides and sheet: they show no solutions")
+    if assessment and sheet:
+        raise BadValue("assessment must be off for a sheet: it shows no solutions")
     out, paths = Path(out), list(_notebooks(sources))
     lessons = {path: _read(path) for path in paths}
     written = _files(lessons, kinds, assessment)
@@ -141,8 +138,6 @@ def _files(
                 written[name] = made
                 for linked in _linked(notebook, path.parent):
                     written.setdefault(f"{Path(name).parent}/{linked}", path.parent / linked)
-            if "slides" in kinds:
-                written[f"slides/{path.stem}.html"] = slides_page(edition(notebook, solved=False))
             if "sheet" in kinds:
                 boards(notebook)  # it is drawn below; here its odd cells are said to be this file's
     if "sheet" in kinds:

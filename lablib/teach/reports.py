@@ -15,7 +15,6 @@ from functools import cached_property
 from typing import Any
 
 from lablib.course.checks.exercises import Exercise, exercises
-from lablib.teach.alike import Alike
 from lablib.teach.due import note
 from lablib.teach.points import Scheme
 from lablib.teach.predicted import Predicted
@@ -35,12 +34,8 @@ LATE = " late"  # behind a mark
 NAMED = 100  # files or names in one sentence, at most
 TOPICS = 5  # suggested for a discussion, at most
 CALLED = (
-    "Who is on it has a folder or a file of that very name, or of what the roster says in a column "
-    "folder or github_username."
-)
-RENAME = (
-    "Rename what is not theirs, or say in a column folder how theirs is called; Canvas' numbers "
-    "belong into a column ID, and what Moodle packed at several times into several folders."
+    "Who is on it has a folder or a file that is called as a cell of their row; --student says "
+    "which part of a path is whose."
 )
 
 
@@ -89,10 +84,8 @@ class GradeReport:
         unread: what lay at the top of the folder and could not be graded.
         packed: archives, which are not opened.
         scheme: what exercises are worth.
-        alike: students whose answers are equal.
         due: when the work was, if that was said.
         predicted: what the class predicted, by question.
-        doubts: what is nobody's, as it names two of the roster: it, and these.
     """
 
     rows: list[ExerciseRow]
@@ -100,10 +93,8 @@ class GradeReport:
     unread: Sequence[str] = ()
     packed: Sequence[str] = ()
     scheme: Scheme = field(default_factory=Scheme)
-    alike: Sequence[Alike] = ()
     due: datetime | None = None
     predicted: Sequence[Predicted] = ()
-    doubts: Sequence[str] = ()
 
     def __repr__(self) -> str:
         names = ["student", "exercise", "outcome", "misconception", "message"]
@@ -120,9 +111,6 @@ class GradeReport:
         solved = sum(row.outcome == "✓" for row in asked)
         lines = [f"{len(self.students())} students, {solved} of {len(asked)} ✓"]
         lines += [f"Discuss {line}" for line in map(topic_line, self.topics()[:TOPICS])]
-        if self.alike:
-            asked = dict.fromkeys(each.exercise for each in self.alike)
-            lines.append(f"Equal but for names and comments: answers to {', '.join(asked)}")
         return "\n".join([*lines, *self.notes()])
 
     def notes(self) -> list[str]:
@@ -131,9 +119,6 @@ class GradeReport:
         if self.strangers:
             who = _listed(self.strangers)
             told.append(f"Not on the roster, so only what they handed in is here: {who}. {CALLED}")
-        if self.doubts:
-            which = _listed(self.doubts)
-            told.append(f"Nobody's, as two of the roster are named: whose is {which}? {RENAME}")
         if self.unread:
             what = _listed(self.unread)
             told.append(f"Not graded, as there is no .ipynb and no .py in it: {what}.")
@@ -239,7 +224,6 @@ class GradeReport:
             },
             "counts": self.counts(),
             "misconceptions": [asdict(topic) for topic in self.topics()],
-            "equal": [asdict(each) for each in self.alike],
             "predicted": [asdict(each) for each in self.predicted],
             "discuss": [*map(topic_line, self.topics()[:TOPICS])],
         }

@@ -1,4 +1,4 @@
-"""What was handed in, by its files' names, and who is in the class, by a list."""
+"""What was handed in, whose it is by one expression, and who is in the class, by a list."""
 
 import csv
 import io
@@ -6,25 +6,28 @@ import os
 import re
 import sys
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from functools import lru_cache
 from pathlib import Path
 
 from lablib.validation import BadValue
 
 KINDS = (".ipynb", ".py")
 ARCHIVES = (".zip", ".tar", ".gz", ".tgz", ".xz", ".bz2", ".7z", ".rar")
+# Whose a file is, searched for in its path within the folder: the group ``student``.
+PRESETS = {
+    "folder": r"^(?P<student>[^/]+?)(?:/|\.[^./]*$)",  # or of a file at the top its own name
+    "moodle": r"(?:^|/)(?P<student>[^/]+?)_\d+_assignsubmission_",
+    "canvas": r"(?:^|/)(?P<student>[^/_]+)(?:_late|_LATE)?_\d+_\d+_[^/]*$",
+    "github": r"^(?:[^/]*-submissions/)?[^/-]+-(?P<student>[^/]+)/",
+}
 # Of the columns, one or two, that say how students are called in reports: the first there are.
 HEADINGS = (
-    ("student",),
-    ("full name",),
-    ("identifier",),
-    ("name",),
+    *(("student",), ("full name",), ("identifier",), ("name",)),
     *(("first name", n) for n in ("last name", "surname")),
 )
 NOBODY = "Points Possible"  # a row of what Canvas exports
-KEPT = 2**15  # names that are kept: of a large class, each may have some KB
 UNSEEN = "\ufffd"  # around the number of a letter that nobody sees
 # What Python calls printable and no font draws: fillers, joiners, selectors of a letter's form. And
 # the sign itself.
@@ -35,22 +38,77 @@ _BLANK = re.compile(
 _SEPARATOR = re.compile(r"\s*sep=(.)\r?\n")  # Excel's own first line
 
 
+def owner_of(student: str) -> re.Pattern[str]:
+    """Return the expression that says whose a file is: a preset's, or one's own.
+
+    Raises:
+        BadValue: it is none, or has no group that is the student.
+    """
+    try:
+        found = re.compile(PRESETS.get(student, student))
+    except re.error as error:
+        raise BadValue(f"student must be a regular expression, got {student!r}: {error}") from None
+    if found.groups < 1:
+        known = ", ".join(PRESETS)
+        raise BadValue(
+            f"student must have a group, (?P<student>...), or be one of {known}, got {student!r}"
+        )
+    return found
+
+
+class Owners:
+    """Tells whose files are, by their paths and the class's list.
+
+    Who is named as any one cell of the list, in capitals or not, with blanks and signs or without,
+    is whoever's row it stands in, where it is in no other row.
+
+    Args:
+        pattern: of whose a file is; what it does not match is its outer folder's.
+        people: of each student what the list says, by its columns.
+    """
+
+    def __init__(self, pattern: re.Pattern[str], people: Mapping[str, Mapping[str, str]]) -> None:
+        self._pattern = pattern
+        cells = [
+            (key, student)
+            for student, row in people.items()
+            for key in {k for cell in (student, *row.values()) for k in _keys(cell)}
+        ]
+        rows = Counter(key for key, _ in cells)
+        self._known = {key: student for key, student in cells if rows[key] == 1}
+
+    def student(self, inside: str) -> str:
+        """Return whose a file is, by its path within the graded folder."""
+        found = self._pattern.search(inside) or re.match(PRESETS["folder"], inside)
+        groups = found.groupdict() if found else {}
+        told = groups.get("student") or (found[1] if found else inside)
+        name = printable(told or inside).strip() or UNSEEN
+        return next((self._known[key] for key in _keys(name) if key in self._known), name)
+
+
+def _keys(cell: str) -> list[str]:
+    """Return how somebody may be called: as it stands, and in one word."""
+    name = printable(cell).strip().lower()
+    word = "".join(letter for letter in name if letter.isalnum())
+    return [key for key in (name, f"{word} in one word" if word else "") if key]
+
+
 def submissions(folder: Path) -> list[Path]:
     """Return the files below a folder that are graded, in order, and links, which are refused.
 
     Raises:
         BadValue: a name among them is read as this shell's language writes it, and not in UTF-8.
     """
-    found = sorted(path for path in _below(folder) if _is_handed_in(path))
-    inside = [(path, path.relative_to(folder).parts) for path in found]
+    found = [path for path in _below(folder) if kind_of(path) in KINDS or path.is_symlink()]
+    inside = [path.relative_to(folder).parts for path in found]
     encoding = sys.getfilesystemencoding()
-    odd = [part for _, parts in inside for part in parts if not part.isascii()]
+    odd = [part for parts in inside for part in parts if not part.isascii()]
     if encoding != "utf-8" and odd:  # whose would it be?
         raise BadValue(
             f"FOLDER must be read in UTF-8, and not in {encoding}, as it holds {odd[0]!a}: "
             "set PYTHONUTF8=1"
         )
-    return [path for path, parts in inside if not any(part.startswith(".") for part in parts)]
+    return sorted(path for path in found if _is_handed_in(path, folder))
 
 
 def _below(folder: Path) -> Iterator[Path]:
@@ -64,17 +122,14 @@ def _below(folder: Path) -> Iterator[Path]:
                     left.append(Path(entry.path))
 
 
-def _is_handed_in(path: Path) -> bool:
-    try:
-        return _may_be_read(path)
-    except OSError:  # no right to look, or a path that is too long
-        return kind_of(path) in KINDS
-
-
-def _may_be_read(path: Path) -> bool:
-    if path.is_symlink():  # to a folder, too: what is in there is somebody's own
-        return kind_of(path) in KINDS or path.is_dir()
-    return kind_of(path) in KINDS and path.is_file()
+def _is_handed_in(path: Path, folder: Path) -> bool:
+    if any(part.startswith(".") for part in path.relative_to(folder).parts):
+        return False
+    with suppress(OSError):  # no right to look, or a path that is too long
+        if path.is_symlink():  # to a folder, too: what is in there is somebody's own
+            return kind_of(path) in KINDS or path.is_dir()
+        return not path.is_dir()
+    return kind_of(path) in KINDS
 
 
 def kind_of(path: Path) -> str:
@@ -111,7 +166,6 @@ def packed(folder: Path) -> list[str]:
     return sorted(printable(path.as_posix()) for path in shown)
 
 
-@lru_cache(KEPT)  # each report asks it, and whose it is, of each file again
 def printable(name: str) -> str:
     """Return a name as every system writes it, in one line, and without orders for a terminal.
 

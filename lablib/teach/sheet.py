@@ -11,33 +11,17 @@ import html
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
-from lablib.teach.deck import SOURCE
 from lablib.teach.editions import QUESTION, Cell, Notebook, answered
 from lablib.teach.markdown import code_html, code_style, plain
 from lablib.teach.markdown import html as to_html
 from lablib.teach.shown import given, printed_html, shown
 
 SECTION = "## By hand"
-STYLE = """
-@page{size:A4;margin:15mm}
-body{font:11pt/1.4 system-ui,sans-serif;color:#222;max-width:180mm;margin:1em auto;padding:0 1em}
-h1{font-size:1.5em}h2{font-size:1.25em;margin:1em 0 .3em}h3{font-size:1em;margin:1em 0 .3em}
-article{break-inside:avoid;border:1px solid #999;padding:0 1em .6em;margin:1em 0}
-pre,figure,p{break-inside:avoid}
-p,ul,ol{margin:.4em 0}
-pre{font-size:.8em;line-height:1.3;margin:.5em 0;padding:.4em .8em;white-space:pre-wrap;
-overflow-wrap:anywhere;border-left:2px solid #999}
-table{border-collapse:collapse;font-size:.85em}td,th{border:1px solid #ccc;padding:.1em .5em}
-figure{margin:.5em 0}img{max-width:100%;max-height:60mm}figcaption{font-size:.8em}
-.question{font-weight:600}.question p:first-child::before{content:"Question. ";color:#b34700}
-.room div{height:9mm;border-bottom:1px dotted #777}
-.answer{border-left:3px solid #00734f;padding-left:.8em;margin-top:.6em}
-.answer>h4{margin:.2em 0;color:#00734f;font-size:1em}
-.from{font-size:.8em;color:#555}
-@media print{body{margin:0;padding:0;max-width:none}section+section{break-before:page}
-h2,h3{break-after:avoid}}
-"""
+LICENCE = "https://creativecommons.org/licenses/by/4.0/"
+SOURCE = f'<p class="from">From lablib by The lablib authors, <a href="{LICENCE}">CC BY 4.0</a></p>'
+STYLE = Path(__file__).with_name("static").joinpath("sheet.css").read_text(encoding="utf-8")
 _ROOM = f'<div class="room">{"<div></div>" * 4}</div>'
 _NAME = "<p>Name: ______________________________ Date: ____________</p>"
 

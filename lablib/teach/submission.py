@@ -1,12 +1,11 @@
 """Judge one submitted notebook: its functions, called in a process that knows no answers.
 
-The process is started anew without the statement, or without the exercise, that ended it, so an
-accident costs the exercise it touches and no other. Where an answer is wrong it is judged once
-more, after those of the student's own statements that may matter, too.
+There is one process for a file. What raises, or takes too long and lets itself be stopped, costs
+the exercise that it touches; who wears the process out loses what is not judged by then, and the
+report says so.
 """
 
 import re
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -18,11 +17,10 @@ from lablib.course.checks.checking import judge
 from lablib.course.checks.exercises import Exercise, exercises, find, lessons
 from lablib.course.checks.running import Gone, TimeUp
 from lablib.folders import course
-from lablib.teach.apart.codec import Garbled
-from lablib.teach.apart.remote import Function, Limits, Process, words
 from lablib.teach.editions import code_cells, read_notebook
 from lablib.teach.handed_in import clean, code_of, read_cells, text_of
 from lablib.teach.predicted import predictions
+from lablib.teach.process import GARBLED, SPENT, STATEMENTS, Function, Limits, Process, words
 
 FOR_STUDENTS = ("Write ", "Next: ", "Stuck? ")  # advice that a teacher's table can do without
 RANK = {
@@ -32,12 +30,10 @@ RANK = {
     "≠": 3,
     "✓": 4,
 }  # of several verdicts on one exercise the best counts
-STARTS = 12  # of its process, at most
-STATEMENTS = 5  # rations of processor time that all statements may use in one process
-RATIONS = 15  # that they may use in all processes
-CELLS = "its cells"  # what is at work when no exercise is judged
+SECONDS = 20.0  # by the clock, for a statement
+TALK = 2**18  # bytes of what is said of all statements
 _MAKES = r"^(?:(?:async )?def |class ){0}\b|^{0} *(?::[^=\n]*)?=(?!=)"  # a name
-OFFERS = 5  # of one exercise, at most: each costs time
+OFFERS = 6  # of one exercise, at most: each costs time
 
 
 @dataclass(frozen=True)
@@ -47,6 +43,7 @@ class Finding:
     outcome: str
     misconception: str = ""
     message: str = ""
+    ends: str = ""  # why nothing after it can be judged, if so
 
 
 @dataclass(frozen=True)
@@ -114,196 +111,97 @@ def understood(cells: list[dict[str, Any]], name: str) -> Submission:
 
 
 def judge_submission(
-    work: Submission,
-    limits: Limits,
-    tell: Callable[[str, Finding | None], None] = lambda exercise, finding: None,
-    known: Mapping[str, Finding] | None = None,
-    struck: Mapping[str, str] | None = None,
-    over: str = "",
+    work: Submission, limits: Limits, tell: Callable[[str, Finding], None]
 ) -> dict[str, Finding]:
     """Return what was found of each exercise; nothing runs when there is none.
 
     Args:
         work: what is judged.
         limits: of the process that it runs in.
-        tell: is told of each exercise when it begins (``None``; ``CELLS`` between them), and of
-            what was found.
-        known: what was found in an earlier sitting.
-        struck: exercises that are not judged (again), and why.
-        over: why nothing is judged any more, if so.
+        tell: is told of what was found, as soon as it is.
     """
-    if not work.exercises:
-        return {}
-    sitting = _Sitting(work, limits, tell)
-    sitting.recall(known or {}, struck or {})
-    if over:
-        sitting.give_up(over)
-    else:
-        tell(CELLS, None)
-        sitting.hold()
-    return {exercise: sitting.finding(exercise) for exercise in work.exercises}
+    found: dict[str, Finding] = {}
+    end = ""
+    try:
+        if work.exercises:
+            with Process(limits) as process:
+                names = {id_: find(id_).name for id_ in work.exercises}
+                found_there, said = offered(process, work.cells, names, work.untouched)
+                first = sorted(said.items(), reverse=True)  # of several cells the upper one tells
+                problems = {work.owners.get(number, ""): text for number, text in first}
+                for id_ in work.exercises:
+                    each = found_there.get(id_) or []
+                    found[id_] = _best(process, id_, each, problems.get(id_, ""))
+                    tell(id_, _compared(work, id_, found[id_]))
+                    if found[id_].ends:
+                        raise Gone(found[id_].ends)
+    except (Gone, TimeUp) as error:
+        late = f"the notebook ran longer than {limits.seconds:g} s"
+        end = late if isinstance(error, TimeUp) else str(error)
+    lost = Finding("!", "", clean(f"not judged, as what ran before it took the whole file: {end}"))
+    return {id_: _compared(work, id_, found.get(id_, lost)) for id_ in work.exercises}
 
 
-class _Sitting:
-    """One notebook before the judge, over as many processes as it wears out."""
+def offered(
+    process: Process,
+    cells: Sequence[tuple[int, str]],
+    names: Mapping[str, str],
+    untouched: Sequence[int] = (),
+) -> tuple[dict[str, Any], dict[int, str]]:
+    """Run a notebook; return what it offers by exercise, and what cells raised, by their numbers.
 
-    def __init__(
-        self, work: Submission, limits: Limits, tell: Callable[[str, Finding | None], None]
-    ) -> None:
-        self.work, self.limits, self.tell = work, limits, tell
-        self.until = time.monotonic() + limits.seconds
-        self.found: dict[str, Finding] = {}
-        self.offers: dict[str, int] = {}
-        self.closed: set[str] = set()  # exercises that are not judged (again)
-        self.ended: set[str] = set()  # those that ended their process
-        self.accidents: dict[str | None, str] = {}
-        self.skip: list[tuple[int, int]] = []
-        self.at: tuple[int, int] | None = None
-        self.wide = False  # whether what may matter is run, too
+    Args:
+        process: a student's.
+        cells: numbers and sources.
+        names: of functions, by exercise.
+        untouched: numbers of cells that are the lesson's own.
+    """
+    own = [(number, source, number not in untouched) for number, source in cells]
+    limits = process.limits
+    cpu, spare = min(limits.cpu, limits.seconds / 5), STATEMENTS * limits.cpu
+    times = {"cpu": cpu, "seconds": SECONDS, "spare": min(spare, limits.seconds / 5)}
+    process.send({"cells": own, "names": names, **times})
+    told = process.receive(limits.seconds, most=TALK)
+    try:
+        problems = {int(number): words(text) for number, text in told["problems"]}
+        return {**told["offered"]}, problems
+    except (KeyError, TypeError, ValueError):
+        raise Gone(GARBLED) from None
 
-    def recall(self, known: Mapping[str, Finding], struck: Mapping[str, str]) -> None:
-        """Go on from what an earlier sitting has found, without what has ended it."""
-        for exercise, text in struck.items():
-            self._note(exercise, Finding("!", "", clean(text)))
-            self.closed.add(exercise)
-        for exercise, finding in known.items():
-            self._note(exercise, finding)
 
-    def give_up(self, text: str) -> None:
-        """Note why what is not judged by now is not."""
-        for exercise in self.work.exercises:
-            if exercise not in self.closed:
-                self._note(exercise, Finding("!", "", clean(text)))
+def _best(process: Process, id_: str, offered: list[Any], problem: str) -> Finding:
+    """Return the best that is found of what is offered: what has the name, and what was checked."""
+    asked = find(id_)
+    nothing = f"its cell raised {problem}"
+    if not problem or problem == f"NameError: name '{asked.name}' is not defined":
+        nothing = f"no function {asked.name} in the notebook"
+    best = Finding("!", "", clean(nothing))
+    for number, told in enumerate(offered[:OFFERS] if isinstance(offered, list) else []):
+        if not isinstance(told, dict):
+            raise Gone(GARBLED)
+        keeps = bool(asked.cases) and not asked.in_place
+        function = Function(process, told, (id_, number), asked.seconds, keeps)
+        try:
+            finding = _verdict(asked, function, told.get("callable"))
+        except Gone as gone:
+            lives = gone.args[0].startswith(SPENT)
+            finding = Finding("!", "", clean(f"calling it: {gone}"), "" if lives else str(gone))
+        if function.gone and not finding.ends and not str(function.gone).startswith(SPENT):
+            finding = replace(finding, ends=str(function.gone))
+        if number == 0 or RANK[finding.outcome] > RANK[best.outcome]:
+            best = finding
+        if finding.ends or best.outcome == "✓":
+            return replace(best, ends=finding.ends)
+    return best
 
-    def hold(self) -> None:
-        """Judge until everything is judged, or the time is over."""
-        text = ""
-        rations = RATIONS * self.limits.cpu
-        for _ in range(STARTS):
-            left = self.until - time.monotonic()
-            if left <= 0:
-                text = f"the notebook ran longer than {self.limits.seconds:g} s"
-                break
-            if rations <= 0:
-                text = f"its cells used more than {RATIONS * self.limits.cpu:g} s of processor time"
-                break
-            self.at = None
-            try:
-                most = min(STATEMENTS * self.limits.cpu, rations)
-                with Process(replace(self.limits, seconds=left, statements=most)) as process:
-                    try:
-                        self._run(process)
-                        self._offers(process)
-                    finally:
-                        rations -= process.meter.stated
-                if self.wide or not process.wider:
-                    return
-                self.closed -= self.ended
-                if not self._is_open():
-                    return
-                self.wide = True
-            except Garbled:
-                text = "its code is more than is read"
-                break
-            except (Gone, TimeUp) as end:
-                late = f"it ran longer than {self.limits.statement:g} s"
-                text = late if isinstance(end, TimeUp) else str(end)
-                if self.at is not None:
-                    self.skip.append(self.at)
-                if self.at is not None and not self.wide:  # an experiment's is nobody's accident
-                    self.accidents.setdefault(self.work.owners.get(self.at[0]), f"its cell: {text}")
-        if not self.wide:
-            self.give_up(text)
 
-    def _is_open(self) -> bool:
-        """Return whether an answer is not right, or not made yet, and may be judged again."""
-        source = _joined(self.work.cells)
-        return any(
-            self.found[id_].outcome in "✗!" if id_ in self.found else find(id_).name in source
-            for id_ in self.work.exercises
-            if id_ not in self.closed
-        )
-
-    def finding(self, exercise: str) -> Finding:
-        """Return the best that was found, or ``≠`` where the notebook itself says ✓."""
-        nothing = self.accidents.get(exercise, f"no function {find(exercise).name} in the notebook")
-        found = self.found.get(exercise, Finding("!", "", clean(nothing)))
-        if found.outcome != "✓" and self.work.recorded.get(exercise) == "✓":
-            words = {"✗": "wrong", "○": "not attempted", "!": "not judged"}[found.outcome]
-            said = f"the notebook's own output says ✓; here it is {words}: {found.message}"
-            return Finding("≠", "", said.rstrip(": "))
-        return found
-
-    def _run(self, process: Process) -> None:
-        # A process that is started anew doesn't repeat what only judged exercises need; but whether
-        # those that have ended one lack something, it should tell.
-        judged = [exercise for exercise in self.work.exercises if exercise in self.closed]
-        names = [
-            find(each).name
-            for each in self.work.exercises
-            if each not in judged or each in self.ended
-        ]
-        work = self.work
-        for told in process.run(work.cells, names, self.skip, self.wide, judged, work.untouched):
-            if "at" in told:
-                self.at = _place(told["at"])
-            elif "problem" in told:
-                owner = self.work.owners.get(_place(told["problem"])[0])
-                text = words(told.get("text"))
-                missing = owner and f"NameError: name '{find(owner).name}' is not defined"
-                if text != missing:  # which the check below it says; better said in words
-                    self.accidents.setdefault(owner, f"its cell raised {text}")
-            elif "check" in told:
-                self._offered(process, words(told["check"]), told)
-            else:
-                raise Gone("it wrote something else into its line")
-        self.at = None
-
-    def _offers(self, process: Process) -> None:
-        """Judge what no ``check`` has seen, or had seen before all cells had run.
-
-        What has the name in the end counts, too, however often another one was checked.
-        """
-        for exercise in self.work.exercises:
-            found = self.found.get(exercise)
-            again = found is None or found.outcome in "!○" or "NameError" in found.message
-            if exercise not in self.closed:
-                process.send({"offer": find(exercise).name, "again": again})
-                told = process.hear()
-                if "missing" not in told:
-                    self._offered(process, exercise, told, last=True)
-
-    def _offered(
-        self, process: Process, exercise: str, told: dict[str, Any], last: bool = False
-    ) -> None:
-        """Judge a function that is offered, the last one in any case; say that this is enough."""
-        self.offers[exercise] = self.offers.get(exercise, 0) + 1
-        too_often = self.offers[exercise] > OFFERS and not last
-        closed = exercise in self.closed or too_often
-        if exercise in self.work.exercises and not closed:
-            turn, asked = self.offers[exercise], find(exercise)
-            keeps = bool(asked.cases) and not asked.in_place
-            function = Function(process, told, asked.seconds, turn, keeps)
-            self.tell(exercise, None)
-            try:
-                self._note(exercise, _verdict(asked, function, told.get("callable")))
-            except Gone as gone:
-                self._note(exercise, Finding("!", "", clean(f"calling it: {gone}")))
-            self.tell(CELLS, None)
-            if function.gone:
-                self.at = None
-                self.closed.add(exercise)
-                self.ended.add(exercise)
-                raise function.gone
-        process.send({"enough": True})
-
-    def _note(self, exercise: str, finding: Finding) -> None:
-        best = self.found.get(exercise)
-        if best is None or RANK[finding.outcome] > RANK[best.outcome]:
-            self.found[exercise] = finding
-            self.tell(exercise, finding)
-        if finding.outcome == "✓":
-            self.closed.add(exercise)
+def _compared(work: Submission, id_: str, found: Finding) -> Finding:
+    """Return what was found, or ``≠`` where the notebook itself says ✓."""
+    if found.outcome == "✓" or work.recorded.get(id_) != "✓":
+        return replace(found, ends="")
+    word = {"✗": "wrong", "○": "not attempted", "!": "not judged"}[found.outcome]
+    said = f"the notebook's own output says ✓; here it is {word}: {found.message}"
+    return Finding("≠", "", said.rstrip(": "))
 
 
 def _verdict(exercise: Exercise, function: Function, can_be_called: Any) -> Finding:
@@ -313,16 +211,6 @@ def _verdict(exercise: Exercise, function: Function, can_be_called: Any) -> Find
         return Finding("!", "", clean(f"could not be judged: {type(error).__name__}: {error}"))
     lines = [line for line in outcome.message.splitlines() if not line.startswith(FOR_STUDENTS)]
     return Finding(outcome.mark, outcome.misconception or "", clean(" · ".join(lines)))
-
-
-def _place(told: Any) -> tuple[int, int]:
-    try:
-        cell, statement = told
-    except (TypeError, ValueError):
-        cell = statement = None
-    if type(cell) is not int or type(statement) is not int:
-        raise Gone("it wrote something else into its line")
-    return cell, statement
 
 
 def _recorded(cell: dict[str, Any]) -> Iterator[tuple[str, str]]:

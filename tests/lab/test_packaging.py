@@ -51,7 +51,7 @@ def test_a_clone_is_installed_as_a_path_and_a_wheel_has_the_lessons(command, mon
     else:
         assert told["package_dir"] == {"lablib.notebooks": "notebooks"}
         assert "lablib.notebooks" in told["packages"]
-    assert {"lablib", "lablib.teach.apart"} <= {*told["packages"]}
+    assert {"lablib", "lablib.teach"} <= {*told["packages"]}
 
 
 def test_mlx_and_mlx_lm_are_pinned_exactly_and_the_rest_by_range() -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import lablib.course.lessons as course
 from lablib.course.checks.exercises import exercises, lessons
-from lablib.teach.apart import cells
+from lablib.teach import cells
 from lablib.teach.editions import edition, part_of, read_notebook
 
 import numpy as np
@@ -58,7 +58,7 @@ def source_of_exercises(lesson: str) -> str:
 @cache
 def _statements(lesson: str, more: str = "") -> tuple[str, list[cells.Statement]]:
     source = source_of_exercises(lesson) + more
-    return source, cells.statements(0, source, "exercises")
+    return source, cells.statements(0, source, own=False)
 
 
 def _changed(lesson: str, function: str) -> str:
@@ -150,7 +150,6 @@ FAIR = {
     "def best_token(p):\n    return Best(int(np.argmax(p))).at",
     "own_sum": "def sum(x):\n    return 0\n" + RIGHT.replace("return ", "return sum([5]) + "),
     "printing": RIGHT.replace("    return", "    print(probabilities)\n    return"),
-    "exit_after": "import os\n" + RIGHT + "best_token.done = os._exit(0)",
     "loop_after": RIGHT + "for best_token.i in iter(int, 1):\n    pass",
     "future": "from __future__ import annotations\ndef best_token(p: Unknown) -> int:\n"
     "    return int(np.argmax(p))",
@@ -196,7 +195,7 @@ CHEATS = {
     "            os.write(number, b'not a message')\n        except OSError:\n"
     "            pass\n    return 0",
     "forged": "import os\ndef best_token(p):\n    for number in range(3, 20):\n        try:\n"
-    "            os.write(number, b'\\0\\0\\0\\x0d' + b'{\"done\":true}')\n"
+    '            os.write(number, b\'{"answer":1,"shared":[]}\\n\')\n'
     "        except OSError:\n            pass\n    return 0",
     "equal": "class Equal(float):\n    __eq__ = lambda a, b: True\n"
     "    __ne__ = lambda a, b: False\n"
@@ -227,8 +226,9 @@ CHEATS = {
     "syntax": "def best_token(p:",
 }
 
-# What breaks things: it may cost 00.1, and nothing else.
+# What breaks things: it may cost its author what is judged after it, and nobody else anything.
 KILLERS = {
+    "exit_after": "import os\n" + RIGHT + "best_token.done = os._exit(0)",
     "exits": "import os\ndef best_token(p):\n    os._exit(0)",
     "exits_at_the_top": "import os\nbest_token = os._exit(0)",
     "kills": "import os\ndef best_token(p):\n    for each in (0, -1, os.getpid(), os.getppid()):\n"
@@ -265,10 +265,9 @@ KILLERS = {
 RAW = """
 import json, os
 def raw(check, message):
-    data = json.dumps(message).encode()
-    data = len(data).to_bytes(4, "big") + data
+    data = json.dumps(message).encode() + b"\\n"
     while data:
-        data = data[os.write(check.__self__.line._out, data):]
+        data = data[os.write(check.__self__._out, data):]
 """
 ANSWERS = RAW + "def best_token(p):\n    raw(check, {'answer': ANSWER})\n    return 0\n"
 # Each is a program about 00.1 that is wrong, and costs whoever reads its answers too much.
@@ -301,11 +300,12 @@ def odd() -> list[Case]:
     found = []
     for kind, texts, due in (
         ("fair", FAIR, "✓"), ("cheat", CHEATS, "✗!○≠"),
-        ("killer", KILLERS, "✗!"), ("hog", HOGS, "✗!"),
+        ("killer", KILLERS, "✗!○"), ("hog", HOGS, "✗!"),
     ):  # fmt: skip
         for name, text in texts.items():
             notebook = answered("00", {"00.1": text})
-            found.append(Case(f"{kind}_{name}", notebook, {"00.1": due, **rest}))
+            lost = dict.fromkeys(rest, "✓!") if kind in ("killer", "hog") else rest
+            found.append(Case(f"{kind}_{name}", notebook, {"00.1": due, **lost}))
     return found + _shapes(rest)
 
 

@@ -77,14 +77,6 @@ def test_without_a_date_nothing_is_late_and_nothing_is_said_of_it(school):
         assert not re.search(r"\blate\b", text, re.IGNORECASE)
 
 
-def test_another_date_needs_no_grading_anew(school, tmp_path, monkeypatch):
-    places = {"csv": tmp_path / "x.csv", "due": "2030-01-01T00:00"}
-    assert not any(row.late for row in grade(school, **places).rows)
-    monkeypatch.setattr("lablib.teach.grade._graded", None)
-    again = grade(school, **(places | {"due": "2026-01-01T00:00"}), resume=True)
-    assert {row.late for row in again.rows} == {True}
-
-
 def test_a_time_without_an_offset_is_this_machines(tmp_path):
     assert read_due("2026-11-30T23:59+02:00") == DUE - timedelta(hours=2)
     assert (

@@ -233,7 +233,7 @@ ODD_CELLS = {
 }
 
 
-@pytest.mark.parametrize("kind", ["slides", "sheet", "nbgrader", "otter", "assessment"])
+@pytest.mark.parametrize("kind", ["sheet", "nbgrader", "otter", "assessment"])
 @pytest.mark.parametrize("odd", ODD_CELLS)
 def test_an_odd_cell_is_one_line_about_its_file_or_no_harm(odd, kind, tmp_path):
     question = {"cell_type": "markdown", "metadata": {}, "source": "## Board\n**Question.** Why?"}

@@ -14,7 +14,7 @@ from lablib.course.plots import scene as scenes
 from lablib.folders import course, own
 from lablib.teach.editions import read_notebook, write_notebook
 from lablib.teach.release import student_edition
-from lablib.tools.site import contents, play, share
+from lablib.tools.site import contents, play
 from lablib.tools.site.pages import FRAMES, page
 from lablib.tools.site.run import run
 from lablib.tools.site.theme import configuration
@@ -73,7 +73,6 @@ def build(
             took = f"ran in {time.monotonic() - start:.0f} s" if ran.new else "as it was"
             say(f"{path.stem}: {len(ran.films)} explorers, {took}")
         play.write(static / "play")
-        share.write(static / "share.png")
         contents.write(source, paths, folder)
         (static / "scenes").mkdir()
         for name, script in scenes.scripts().items():

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from lablib.course.plots.scene import SHARED
-from lablib.tools.site import share
 
 from pygments import token
 from pygments.formatters import HtmlFormatter
@@ -20,6 +19,10 @@ DESCRIPTION = (
     "claim is code that ran, and two real models that run in a page."
 )
 STATIC = Path(__file__).parent / "static"
+PICTURED = (  # in share.png: the text of play.html as whoever opens it first sees it
+    "A story that two language models wrote together: a small one guessed, and a large one kept "
+    "most guesses. Below, the guesses of one round, each with the chance that it stays."
+)
 _SCENE = re.compile(r'<figure [^>]*data-scene="(\w+)"')
 
 
@@ -100,10 +103,9 @@ def _preview(app: Any, name: str, template: str, context: dict[str, Any], doctre
         "og:type": "website",
     }
     about = {key: text for key, text in about.items() if key not in context["metatags"]}
-    wide, high = share.SIZE
     picture = f"{app.config.html_baseurl}_static/share.png"
-    about |= {"og:image": picture, "og:image:alt": share.ALT}
-    about |= {"og:image:width": str(wide), "og:image:height": str(high)}
+    about |= {"og:image": picture, "og:image:alt": PICTURED}
+    about |= {"og:image:width": "1200", "og:image:height": "630"}
     tags = [f'<meta property="{key}" content="{escape(text)}">' for key, text in about.items()]
     tags.append('<meta name="twitter:card" content="summary_large_image">')
     context["metatags"] += "\n".join(tags)
