@@ -16,8 +16,8 @@ from collections.abc import (
 from contextlib import AbstractContextManager
 from typing import Any, Self, Unpack, overload
 
-from lablib.inference.arguments import refuse_draft_options
-from lablib.inference.completions import complete
+from lablib.inference.arguments import check_names, keywords_of, refuse_draft_options
+from lablib.inference.completions import OF_SEVERAL, complete
 from lablib.inference.decoding.parties import SampleParts
 from lablib.inference.decoding.rows import Best, Samples
 from lablib.inference.decoding.token_iterator import TokenIterator
@@ -29,6 +29,8 @@ from lablib.validation import BadType, BadValue, flag, sequence, shown
 
 import mlx.core as mx
 import numpy as np
+
+OF_ONE = [*keywords_of(SpeculativeTokenIterator), "stop", "draft_model"]  # beside the sampler's
 
 Conversation = Sequence[dict[str, str]]
 Several = list[str] | list[list[int]] | list[mx.array] | tuple[str | Sequence[int] | mx.array, ...]
@@ -199,6 +201,7 @@ def stream(
         >>> text == pieces.text
         True
     """
+    check_names(stream, options, OF_ONE)
     tokenizer = wrapped(tokenizer)
     ids, stop = _encode(tokenizer, prompt, messages), check_stop(stop, tokenizer)
     if stop_tokens is None:
@@ -345,8 +348,10 @@ def generate(
         ['stop', 'stop']
     """
     flag("progress", progress)
+    is_several = _is_several(prompt) or _is_several(messages)
+    check_names(generate, options, [*OF_SEVERAL, *OF_ONE] if is_several else OF_ONE)
     options["max_tokens"] = max_tokens
-    if _is_several(prompt) or _is_several(messages):
+    if is_several:
         return _generate_several(model, tokenizer, prompt, messages, progress=progress, **options)
     pieces = stream(model, tokenizer, prompt, messages=messages, **options)
     from tqdm.auto import tqdm
@@ -372,7 +377,7 @@ def _generate_several(
     draft_model: Any = None,
     **options: Any,
 ) -> list[Completion]:
-    for name in ("cache", "draft_cache", "stream"):
+    for name in ("cache", "draft_cache", "stream", "trace"):
         if name in options:
             raise BadType(f"unknown option {name!r} of several prompts: it is for one prompt alone")
     options["tokenizer"] = tokenizer = wrapped(tokenizer)

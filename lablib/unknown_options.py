@@ -13,8 +13,13 @@ from lablib.validation import BadType
 
 Entry = TypeVar("Entry", bound=Callable[..., Any])
 
-# Options of mlx-lm and of Hugging Face -> their counterparts here.
+# Options of mlx-lm, Hugging Face and others -> their counterparts here.
 _ELSEWHERE = {
+    "draft": "draft_model=",
+    "drafter": "draft_model=",
+    "gamma": "draft_tokens=",
+    "stop_words": "stop=",
+    "reward_fn": "score_fn=",
     "temp": "temperature=",
     "max_new_tokens": "max_tokens=",
     "max_length": "max_tokens=, which counts new tokens only",

@@ -117,6 +117,12 @@ def _options_of_each(given: Mapping[str, Any], count: int) -> list[SamplerOption
     return [SamplerOptions(**dict(zip(given, own, strict=True))) for own in values]
 
 
+def keywords_of(function: Callable[..., Any]) -> list[str]:
+    """Return the names of the parameters that a function, or a class, takes by name only."""
+    parameters = inspect.signature(function).parameters.values()
+    return [each.name for each in parameters if each.kind is each.KEYWORD_ONLY]
+
+
 def check_names(
     entry: Callable[..., Any],
     given: Mapping[str, Any],
@@ -131,16 +137,16 @@ def check_names(
     fields = SamplerOptions.names()
     for key in given:
         if key not in passed_on and not (samples and key in fields):
-            parameters = inspect.signature(entry).parameters.values()
-            own = [each.name for each in parameters if each.kind is each.KEYWORD_ONLY]
-            known = [*dict.fromkeys([*own, *passed_on, *(fields if samples else ())])]
+            known = [
+                *dict.fromkeys([*keywords_of(entry), *passed_on, *(fields if samples else ())])
+            ]
             own_place = f" (here it is options=, a SamplerOptions({key}=...) for each prompt)"
             refuse(entry.__name__, key, known, own_place if key in fields else "")
 
 
 def refuse_draft_options(options: Iterable[str]) -> None:
     """Refuse what is about drafts, as there is no draft model."""
-    for name in ("rule", "draft_tokens"):
+    for name in ("rule", "draft_tokens", "draft_cache", "trace"):
         if name in options:
             raise BadType(f"{name} is about drafts: give draft_model=, a model or a drafter, too")
 

@@ -46,6 +46,7 @@ _OPTIONS: dict[str, Any] = {  # beside those of the sampler
     "progress": False,
 }
 _DRAFT_OPTIONS: dict[str, Any] = {"draft_tokens": 4, "rule": None}
+OF_SEVERAL = [*_OPTIONS, *_DRAFT_OPTIONS]  # names, beside those of the sampler
 
 
 def samples(

@@ -96,4 +96,6 @@ def find_out(model: Any, question: Hashable, trial: Callable[[], bool]) -> bool:
 
 
 def _get(source: Any, name: str) -> Any:
-    return source.get(name) if isinstance(source, dict) else getattr(source, name, None)
+    """Return what a module, settings or a dict say of ``name``; a module is a dict, too."""
+    found = getattr(source, name, None)
+    return source.get(name) if found is None and isinstance(source, dict) else found

@@ -11,6 +11,7 @@ long the text is. The rotation of queries and keys in the paper is left out: the
 position signal, and the attention layers of the hybrid carry the exact order.
 """
 
+import inspect
 import math
 from dataclasses import dataclass, replace
 from typing import Any
@@ -18,6 +19,7 @@ from typing import Any
 from lablib.models import kernels
 from lablib.models.config import ATTENTION, RETENTION, ModelConfig
 from lablib.models.llama import llama_config
+from lablib.unknown_options import refuse
 from lablib.validation import integer
 
 import mlx.core as mx
@@ -58,6 +60,10 @@ def hybrid_config(
         >>> lablib.hybrid_config(32, 16, 2, 2).vocab_size
         32
     """
+    known = [*inspect.signature(llama_config).parameters]
+    for name in llama_options:
+        if name not in known:
+            refuse("hybrid_config", name, [*known, "attention_every"])
     integer("attention_every", attention_every, minimum=1)
     numbers = range(1, integer("n_layers", n_layers, minimum=1) + 1)
     kinds = [RETENTION if number % attention_every else ATTENTION for number in numbers]

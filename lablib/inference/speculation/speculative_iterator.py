@@ -222,6 +222,8 @@ def speculative_decode(
         >>> ids.shape[1] - len(prompt) == stats["tokens"], 0 <= stats["acceptance_rate"] <= 1
         (True, True)
     """
+    known = arguments.keywords_of(SpeculativeTokenIterator)
+    arguments.check_names(speculative_decode, options, known)
     arguments.refuse_top_logprobs(options, "SpeculativeTokenIterator")
     iterator = SpeculativeTokenIterator(
         target,

@@ -198,6 +198,7 @@ def importance_sample(
         >>> cloud.mean(len)
         2.0
     """
+    arguments.check_names(importance_sample, options, Growth.__annotations__, samples=False)
     return smc(lm, prompts, arguments.check_n(n), potential, ess=0.0, **options)
 
 
@@ -229,6 +230,7 @@ def rejection_sample(
         >>> 0 < len(cloud) < 40
         True
     """
+    arguments.check_names(rejection_sample, options, Growth.__annotations__, samples=False)
     log_bound = number("log_bound", log_bound)
     options["seed"] = seed = asking.read_seed(options.get("seed"))
     found = []
