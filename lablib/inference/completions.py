@@ -8,7 +8,7 @@ afterwards each stands somewhere else (``lablib.cache.rewind_batch``). A row's t
 own text and random numbers only: it is the same alone, in any batch and beside any other row.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Unpack
 
 from lablib.cache import kv
@@ -20,16 +20,16 @@ from lablib.inference.decoding.parties import (
     ReadShared,
     SampleParts,
     can_share,
-    prompt_parts,
+    decode_parts,
 )
 from lablib.inference.decoding.rows import Samples
-from lablib.inference.keywords import SampleKeywords, SamplersOfEach, SpeculativeKeywords
-from lablib.inference.sampling.processors import LogitsProcessor
+from lablib.inference.keywords import SampleKeywords, SpeculativeKeywords
 from lablib.inference.sampling.text_sampler import TextSampler
 from lablib.inference.speculation.draft_length import FixedLength
 from lablib.inference.speculation.draft_model import as_drafter
 from lablib.inference.speculation.rules import named
 from lablib.inference.speculation.speculative_iterator import own_reader, speculative_decoder
+from lablib.validation import BadValue, flag, integer
 
 import mlx.core as mx
 
@@ -54,18 +54,7 @@ def samples(
     prompts: Sequence[Prompt],
     n: int = 1,
     draft_model: Any = None,
-    *,
-    max_tokens: int | Sequence[int] = 100,
-    stop_tokens: Collection[int] | None = None,
-    stop: str | Sequence[str] = (),
-    tokenizer: Any = None,
-    draft_tokens: int = 4,
-    rule: str | None = None,
-    max_batch: int | None = None,
-    prefill_step_size: int = 512,
-    logits_processors: Sequence[LogitsProcessor] = (),
-    progress: bool = False,
-    **sampler_options: Unpack[SamplersOfEach],
+    **options: Unpack[SpeculativeKeywords],
 ) -> SampleParts:
     """Complete prompts, ``n`` times each, in parts of ``max_batch`` rows, as they are ready.
 
@@ -80,21 +69,23 @@ def samples(
         prompts: token ids, at least one each.
         n: how many completions of each prompt; those of one prompt are side by side.
         draft_model: a smaller model of the same vocabulary, or a drafter such as ``NGram()``.
-        max_tokens: the length of a completion at most.
-        stop_tokens: ids that end a row, which then leaves the batch; None means the model's own,
-            which ``lablib.load`` gives it.
-        stop: a string, or several: a row ends at the token that completes one.
-        tokenizer: reads the tokens, to find stop strings.
-        draft_tokens: how many tokens to draft in a round, at least 1.
-        rule: a name in ``rules.RULE``, such as "match" or "block"; None means "rejection".
-        max_batch: at most so many rows at a time, to bound memory; None means all.
-        prefill_step_size: how many prompt tokens are read at once.
-        logits_processors: as in ``TokenIterator``; each row has copies of those with a state. They
-            change both models.
-        progress: show a progress bar.
-        **sampler_options: the fields of :class:`SamplerOptions`, such as ``temperature=0.8``. Row i
-            draws from the random numbers of (``seed``, i): it is the same for every number of rows
-            and every ``max_batch``, and the same as a sampler's slot added with ``stream=i``.
+        **options: these, and the fields of :class:`SamplerOptions`, such as ``temperature=0.8``:
+
+            ``max_tokens``: 100; the length of a completion at most.
+            ``stop_tokens``: ids that end a row, which then leaves the batch; None means the model's
+            own, which ``lablib.load`` gives it.
+            ``stop``: a string, or several: a row ends at the token that completes one.
+            ``tokenizer``: reads the tokens, to find stop strings.
+            ``draft_tokens``: 4; how many tokens to draft in a round, at least 1.
+            ``rule``: a name in ``rules.RULE``, such as "match" or "block"; None means "rejection".
+            ``max_batch``: at most so many rows at a time, to bound memory; None means all.
+            ``prefill_step_size``: 512; how many prompt tokens are read at once.
+            ``logits_processors``: as in ``TokenIterator``; each row has copies of those with a
+            state. They change both models.
+            ``progress``: False; show a progress bar.
+
+    Row i draws from the random numbers of (``seed``, i): it is the same for every number of rows
+    and every ``max_batch``, and the same as a sampler's slot added with ``stream=i``.
 
     ``max_tokens`` and options of the sampler may be lists, with a value for each row. A row with a
     seed of its own draws from stream 0 of it.
@@ -111,12 +102,8 @@ def samples(
         >>> [len(part) for part in parts]
         [4]
     """
-    given = {name: value for name, value in locals().items() if name in _OPTIONS}
-    drafts = {"draft_tokens": draft_tokens, "rule": rule}
-    if draft_model is not None or drafts != _DRAFT_OPTIONS:
-        given |= drafts
     prompts = [prompt for prompt in prompts for _ in range(arguments.check_n(n))]
-    return complete(samples, model, prompts, draft_model, {**given, **sampler_options})
+    return complete(samples, model, prompts, draft_model, options)
 
 
 def complete(
@@ -161,7 +148,12 @@ def complete(
         else:
             together = can_share([model], request)
             read = ReadPrompts([model], request.step_size, together=together)
-    return prompt_parts(decoder, read, request, max_batch, progress)
+    rows = len(request.prompts)
+    if not rows:
+        raise BadValue("prompts must hold at least one prompt, got none")
+    max_batch = rows if max_batch is None else integer("max_batch", max_batch, 1)
+    parts = decode_parts(decoder, read, request, max_batch, flag("progress", progress))
+    return SampleParts(request, parts)
 
 
 def _with_drafts(

@@ -9,7 +9,8 @@ from typing import get_args, get_type_hints
 
 import lablib
 from lablib.inference import keywords
-from lablib.inference.completions import samples
+from lablib.inference.arguments import keywords_of
+from lablib.inference.completions import OF_SEVERAL
 from lablib.inference.decoding.token_iterator import TokenIterator
 from lablib.inference.sampling.options import SamplerOptions
 from lablib.inference.speculation.speculative_iterator import SpeculativeTokenIterator
@@ -86,20 +87,19 @@ def test_the_public_names_are_listed_and_no_others() -> None:
 
 GIVEN = {"max_tokens", "draft_tokens", "temperature"}  # names of their own, in some doors
 DOORS = {
-    keywords.SampleKeywords: (samples, {"draft_model", *keywords.DraftKeywords.__annotations__}),
-    keywords.SpeculativeKeywords: (samples, set()),
-    keywords.VoteKeywords: (samples, {"max_tokens", "temperature"}),
-    keywords.RoundsKeywords: (samples, {"max_tokens", "temperature", "max_batch"}),
-    keywords.DecodeKeywords: (SpeculativeTokenIterator.__init__, GIVEN),
-    keywords.StreamKeywords: (SpeculativeTokenIterator.__init__, {"max_tokens", "stop_tokens"}),
+    keywords.SampleKeywords: (None, {*keywords.DraftKeywords.__annotations__}),
+    keywords.SpeculativeKeywords: (None, set()),
+    keywords.VoteKeywords: (None, {"max_tokens", "temperature"}),
+    keywords.RoundsKeywords: (None, {"max_tokens", "temperature", "max_batch"}),
+    keywords.DecodeKeywords: (SpeculativeTokenIterator, GIVEN),
+    keywords.StreamKeywords: (SpeculativeTokenIterator, {"max_tokens", "stop_tokens"}),
 }
 
 
 @pytest.mark.parametrize("typed", DOORS, ids=lambda each: each.__name__)
 def test_typed_keywords_are_those_of_the_function_but_for_what_its_door_names(typed: type) -> None:
     function, named = DOORS[typed]
-    code = function.__code__
-    own = code.co_varnames[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]
+    own = OF_SEVERAL if function is None else keywords_of(function)
     assert {*typed.__annotations__} == {*own, *SamplerOptions.names()} - named
 
 
@@ -112,7 +112,7 @@ def test_the_samplers_keywords_are_its_options() -> None:
     assert get_type_hints(keywords.SamplerKeywords) == {
         name: expected[name] for name in SamplerOptions.names()
     }
-    taken = [TokenIterator.__init__, SpeculativeTokenIterator.__init__]
+    taken = [TokenIterator.__init__, SpeculativeTokenIterator]
     for each in taken:
         (unpacked,) = get_args(each.__annotations__["sampler_options"])
         assert unpacked is keywords.SamplerKeywords

@@ -1,6 +1,5 @@
 """What is compiled for speed draws what its definition draws."""
 
-from lablib.inference.sampling import text_sampler
 from lablib.inference.speculation import judge, rules
 from lablib.inference.speculation.speculative_iterator import speculative_decode
 from lablib.models import LanguageModel, llama_config
@@ -41,19 +40,6 @@ def test_a_compiled_rule_is_its_definition(rule, texts, gamma):
             assert np.array_equal(ours, theirs)
         kept.update(wanted[0].tolist())
     assert kept == {*range(gamma + 1)}
-
-
-def test_so_is_the_draw_of_a_draft():
-    rng = np.random.default_rng(3)
-    for texts in (1, 2, 7):
-        scores = mx.log(rows(rng, texts))
-        u = mx.array(rng.random((texts, 1)).astype(np.float32))
-        tokens, q = drawn(text_sampler._drawn_compiled, scores, u)
-        assert np.allclose(q, np.array(mx.softmax(scores, axis=-1)), atol=1e-6)
-        sums = np.cumsum(np.array(q, np.float64), axis=1)
-        assert tokens.tolist() == [
-            np.searchsorted(*each, "right") for each in zip(sums, u[:, 0], strict=True)
-        ]
 
 
 def test_a_rule_of_ones_own_can_be_looked_into(monkeypatch):

@@ -137,5 +137,5 @@ def test_what_cannot_help_is_refused_before_any_work(pair, function) -> None:
         function(model, PROMPT, 3, draft_model=NGram(), progress=1)
     with pytest.raises(BadValue, match="rule must be one of 'match'"):
         function(model, PROMPT, 3, draft_model=NGram(), rule="hope")
-    with pytest.raises(BadType, match="unknown option 'rule'"):
+    with pytest.raises(BadType, match="rule is about drafts"):
         function(model, PROMPT, 3, rule="match")

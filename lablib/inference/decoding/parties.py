@@ -19,7 +19,6 @@ from lablib.inference.decoding.rows import Counts, Samples, Verdict, with_ratios
 from lablib.inference.sampling.row import Row, key_of
 from lablib.inference.stop_strings import TextReader
 from lablib.models.interface import position_table_of
-from lablib.validation import BadValue, flag, integer
 
 import mlx.core as mx
 
@@ -114,22 +113,6 @@ def decode_parts(
                     bar.update(left - still_left)
                     left = still_left
             yield Samples.of(part, decoder.counts, request.stop)
-
-
-def prompt_parts(
-    decoder: Decoder,
-    read: "ReadShared | ReadPrompts",
-    request: arguments.Request,
-    max_batch: int | None,
-    progress: bool,
-) -> SampleParts:
-    """Return a completion of each of the prompts, ``max_batch`` at a time."""
-    n = len(request.prompts)
-    if not n:
-        raise BadValue("prompts must hold at least one prompt, got none")
-    max_batch = n if max_batch is None else integer("max_batch", max_batch, 1)
-    flag("progress", progress)
-    return SampleParts(request, decode_parts(decoder, read, request, max_batch, progress))
 
 
 def make_row(request: arguments.Request, place: int, number: int, stream: int | None = None) -> Row:

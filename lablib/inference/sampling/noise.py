@@ -43,9 +43,6 @@ class Noise:
         They are ``(B, n)`` float32 in [0, 1), the same until the texts grow.
         """
         positions = self.positions()[:, None] + np.arange(n)
-        if len(self.rows) == 1:  # Python's ints are three times as fast
-            key = random_numbers.key(self.rows[0].key, lane)
-            return random_numbers.uniforms(np.array([[key]], np.uint64), positions)
         keys = random_numbers.key(self._keys, lane)
         return random_numbers.uniforms(keys[:, None], positions)
 

@@ -16,7 +16,7 @@ from typing import Any
 from lablib.inference.sampling import transforms
 from lablib.inference.sampling.options import SamplerOptions
 from lablib.inference.sampling.row import Row, key_of
-from lablib.inference.sampling.text_sampler import TextSampler
+from lablib.inference.sampling.text_sampler import Drawn, TextSampler
 from lablib.machine.arrays import listed
 from lablib.unknown_options import told
 from lablib.validation import BadType, BadValue, integer, token_ids
@@ -90,7 +90,11 @@ class Sampler:
             raise BadValue(f"logits must have shape (B, V) for B ids, got {logits.shape}")
         ids, batch = self._checked(seq_ids, logits)
         token, finite = batch.draw(logits)
-        result = _report([row.options for row in batch.rows], logits, token)
+        result = SampleResult(token)
+        options = [row.options for row in batch.rows]
+        if any(each.logprobs or each.top_logprobs for each in options):
+            raw = logits[:, None].astype(mx.float32)
+            result = _report(options, batch.report(raw, token[:, None], finite[:, None]))
         mx.eval(token, finite, result.logprob, result.top_tokens, result.top_logprobs)
         _check_finite(ids, finite)
         for seq_id, new in zip(ids, listed(token), strict=True):
@@ -269,22 +273,15 @@ def _check_finite(ids: Ids, finite: mx.array) -> None:
         raise BadValue(f"logits of slot {names}: a row must have no NaN, no +inf, a finite score")
 
 
-def _report(options: Sequence[SamplerOptions], logits: mx.array, token: mx.array) -> SampleResult:
-    """Add log-probabilities under the raw logits ``(B, V)``, for the rows that want them."""
-    if not any(each.logprobs or each.top_logprobs for each in options):
-        return SampleResult(token)
+def _report(options: Sequence[SamplerOptions], drawn: Drawn) -> SampleResult:
+    """Leave what the rows want of tokens ``(B, 1)`` and their log-probabilities."""
     wants = np.array([[each.logprobs] for each in options])
-    n_top = np.array([[min(each.top_logprobs, logits.shape[-1])] for each in options])
-    log_probs = transforms.log_softmax(logits)
     logprob = top_tokens = top_logprobs = None
     if wants.any():
-        drawn = mx.take_along_axis(log_probs, token[:, None], axis=-1)
-        logprob = mx.where(mx.array(wants), drawn, mx.nan)
-    width = int(n_top.max())
-    if width:
-        _, ids = transforms.best(logits.astype(mx.float32), width)
-        is_wanted = mx.array(np.arange(width) < n_top)
+        logprob = mx.where(mx.array(wants), drawn.logprobs, mx.nan)
+    if drawn.best:
+        ids, best = (column[:, 0] for column in drawn.best)
+        is_wanted = mx.arange(ids.shape[1]) < mx.array([[each.top_logprobs] for each in options])
         top_tokens = mx.where(is_wanted, ids, -1)
-        best = mx.take_along_axis(log_probs, ids, axis=-1)
         top_logprobs = mx.where(is_wanted, best, mx.nan)
-    return SampleResult(token, logprob, top_tokens, top_logprobs)
+    return SampleResult(drawn.tokens[:, 0], logprob, top_tokens, top_logprobs)

@@ -42,7 +42,6 @@ _CANDIDATES = FastPath(
     *((transforms, name) for name in ("cut", "draw", *transforms.BUILT_IN) if name != "peak"),
     *((transforms.ORDER, name) for name in transforms.BUILT_IN),
 )
-_COMPILED_DRAW = FastPath((transforms, "draw"))
 
 
 class Drawn(NamedTuple):
@@ -65,6 +64,7 @@ class Group(NamedTuple):
     rows: mx.array | None  # (n,) of the N; None: all
     parameters: transforms.Parameters
     width: int  # the most tokens that greedy or top-k leaves in a row: V without
+    is_narrow: bool  # whether the transforms among so many are the same as among all
 
 
 class Plan(NamedTuple):
@@ -242,11 +242,10 @@ class TextSampler(Noise):
         if self.greedy:
             return self.draw(logits, drafts)[0], None
         left, _ = self.cut(logits, drafts)
+        q = mx.softmax(left, axis=-1)
         if self.coupled:
-            q = mx.softmax(left, axis=-1)
             return self.race(q[:, None], drafts)[:, 0], q
-        drawn = _drawn_compiled if _COMPILED_DRAW.is_open() else _drawn
-        return drawn(left, self.numbers(DRAFT + len(before)))
+        return transforms.draw(q, self.numbers(DRAFT + len(before)))[:, 0], q
 
     def after(self, raw: mx.array, paths: Sequence[Sequence[int]]) -> mx.array:
         """Return the distribution after each of R paths of drafts, from ``raw (1, R, V)``.
@@ -298,7 +297,9 @@ class TextSampler(Noise):
             rows = _rows_of(texts, n_rows)
             order += rows
             own = None if len(kinds) == 1 else mx.array(rows)
-            groups.append(Group(own, self._parameters(kind, texts, n_rows), width))
+            names = [name for name in transforms.ORDER if name in {*transforms.BUILT_IN, *kind}]
+            is_narrow = width < vocab_size and names == [*transforms.BUILT_IN]
+            groups.append(Group(own, self._parameters(kind, texts, n_rows), width, is_narrow))
         return Plan(
             groups,
             mx.array(np.argsort(np.array(order, np.int64))),
@@ -392,8 +393,7 @@ def _draw(group: Group, scores: mx.array, peak: mx.array, u: mx.array) -> mx.arr
     """Draw a token from each row: ``(n, 1)`` int32."""
     if not len(scores):  # a ``Sampler`` may be asked for nothing
         return mx.zeros((0, 1), mx.int32)
-    is_narrow = group.width < scores.shape[-1] and not definitions.by_definition_blocks
-    ids = _candidates(group, scores) if is_narrow else None
+    ids = _candidates(group, scores) if group.is_narrow else None
     among = scores if ids is None else transforms.gather(scores, ids)
     left = transforms.cut(among, group.parameters, peak)
     index = transforms.draw(transforms.exp(left), u)
@@ -402,7 +402,7 @@ def _draw(group: Group, scores: mx.array, peak: mx.array, u: mx.array) -> mx.arr
 
 def _cut(group: Group, scores: mx.array, peak: mx.array) -> mx.array:
     """Cut each row: ``(n, V)``, relative to the best."""
-    ids = _candidates(group, scores)
+    ids = _candidates(group, scores) if group.is_narrow else None
     if ids is None:
         return transforms.cut(scores, group.parameters, peak)
     left = transforms.cut(transforms.gather(scores, ids), group.parameters, peak)
@@ -415,22 +415,8 @@ def _candidates(group: Group, scores: mx.array) -> mx.array | None:
     A fast path: the transforms, and the draw, give the same among these as among all tokens. It is
     closed where a transform is replaced or moved, and where the group uses one that was added.
     """
-    if group.width == scores.shape[-1] or not _CANDIDATES.is_open():
-        return None
-    used = {*transforms.BUILT_IN, *group.parameters}
-    names = [name for name in transforms.ORDER if name in used]
-    if names != [*transforms.BUILT_IN]:
-        return None
-    return transforms.best_by_id(scores, group.width)
-
-
-def _drawn(scores: mx.array, u: mx.array) -> tuple[mx.array, mx.array]:
-    """Return tokens ``(B,)``, and the probabilities that they were drawn from."""
-    q = mx.softmax(scores, axis=-1)
-    return transforms.draw(q, u)[:, 0], q
-
-
-_drawn_compiled = mx.compile(_drawn)
+    is_open = not definitions.by_definition_blocks and _CANDIDATES.is_open()
+    return transforms.best_by_id(scores, group.width) if is_open else None
 
 
 def check_finite(whose: str, finite: Sequence[bool]) -> None:
