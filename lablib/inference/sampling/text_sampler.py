@@ -23,7 +23,7 @@ from lablib import definitions
 from lablib.definitions import FastPath
 from lablib.inference.sampling import random_numbers, transforms
 from lablib.inference.sampling.noise import DRAFT, Noise, before_each
-from lablib.inference.sampling.options import PENALTIES, SamplerOptions
+from lablib.inference.sampling.plan import Group, Plan, plan_of
 from lablib.inference.sampling.processors import LogitsProcessor, TextProcessors
 from lablib.inference.sampling.row import Row
 from lablib.machine.arrays import listed
@@ -56,24 +56,6 @@ class Drawn(NamedTuple):
         """Pair the best ids, if asked for, with their log-probabilities at each token of a text."""
         ids, values = (listed(column[row]) for column in self.best)
         return [tuple(zip(i, v, strict=True)) for i, v in zip(ids, values, strict=True)]
-
-
-class Group(NamedTuple):
-    """Rows of a batch that use the same options."""
-
-    rows: mx.array | None  # (n,) of the N; None: all
-    parameters: transforms.Parameters
-    width: int  # the most tokens that greedy or top-k leaves in a row: V without
-    is_narrow: bool  # whether the transforms among so many are the same as among all
-
-
-class Plan(NamedTuple):
-    """The options of a batch's rows, read once for as long as they are the same."""
-
-    groups: list[Group]
-    back: mx.array  # (N,), where each row is among those of all groups
-    penalized: list[int]  # the rows that are penalised
-    penalties: transforms.Parameters  # of these
 
 
 class TextSampler(Noise):
@@ -264,8 +246,6 @@ class TextSampler(Noise):
             rows.append(transforms.apply(logits, options, [*row.text, *path]))
         return mx.softmax(mx.concatenate(rows, axis=1), axis=-1)
 
-    # The options of the rows.
-
     def _penalized_scores(
         self, logits: mx.array, unseen: mx.array | None
     ) -> tuple[Plan, mx.array, mx.array]:
@@ -274,7 +254,7 @@ class TextSampler(Noise):
         n_rows = logits.shape[1] if logits.ndim == 3 else 1
         key = n_rows, vocab_size, tuple(transforms.ORDER)
         if key not in self._plans:
-            self._plans[key] = self._plan(n_rows, vocab_size)
+            self._plans[key] = plan_of(self.rows, n_rows, vocab_size)
         plan = self._plans[key]
         scores = logits.astype(mx.float32)
         if logits.ndim == 3:
@@ -282,45 +262,6 @@ class TextSampler(Noise):
         if plan.penalized:
             scores = self._penalize(plan, scores, unseen, n_rows)
         return plan, scores, mx.max(scores, axis=-1, keepdims=True)
-
-    def _plan(self, n_rows: int, vocab_size: int) -> Plan:
-        """Read the options of ``n_rows`` positions of each text."""
-        kinds: dict[tuple[str, ...], list[int]] = {} if self.rows else {(): []}
-        for i, row in enumerate(self.rows):
-            kind = tuple(name for name in transforms.ORDER if name in row.used)
-            kinds.setdefault(kind, []).append(i)
-        groups, order = [], []
-        for kind, texts in kinds.items():
-            used = [self.rows[i].used for i in texts]
-            left = [1 if "greedy" in each else each.get("top_k", vocab_size) for each in used]
-            width = int(min(max(left, default=vocab_size), vocab_size))
-            rows = _rows_of(texts, n_rows)
-            order += rows
-            own = None if len(kinds) == 1 else mx.array(rows)
-            names = [name for name in transforms.ORDER if name in {*transforms.BUILT_IN, *kind}]
-            is_narrow = width < vocab_size and names == [*transforms.BUILT_IN]
-            groups.append(Group(own, self._parameters(kind, texts, n_rows), width, is_narrow))
-        return Plan(
-            groups,
-            mx.array(np.argsort(np.array(order, np.int64))),
-            _rows_of(self._penalized, n_rows),
-            self._parameters(PENALTIES, self._penalized, n_rows),
-        )
-
-    def _parameters(
-        self, names: Sequence[str], texts: list[int], n_rows: int
-    ) -> transforms.Parameters:
-        """Return options of texts: a number where all agree, otherwise an array ``(rows, 1)``."""
-        parameters: transforms.Parameters = {}
-        for name in names:
-            neutral: Any = getattr(SamplerOptions, name, None)
-            values = [self.rows[i].used.get(name, neutral) for i in texts]
-            if any(value != values[0] for value in values):
-                column = np.repeat(np.array(values, np.float32), n_rows)
-                parameters[name] = mx.array(column[:, None])
-            elif values and values[0] != neutral:
-                parameters[name] = values[0]
-        return parameters
 
     # Penalties.
 
@@ -370,11 +311,6 @@ class TextSampler(Noise):
             is_real = is_real[:, None] & (ages >= 0) & is_seen
             is_real = is_real.reshape(tokens.shape)
         return tokens, None if is_real.all() else mx.array(is_real)
-
-
-def _rows_of(texts: list[int], n_rows: int) -> list[int]:
-    """Return the rows of texts, of ``n_rows`` each."""
-    return [i * n_rows + row for i in texts for row in range(n_rows)]
 
 
 # --- groups ---

@@ -1,0 +1,76 @@
+"""The options of a batch's rows, read once: which are cut alike, and which are penalised."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from lablib.inference.sampling import transforms
+from lablib.inference.sampling.options import PENALTIES, SamplerOptions
+from lablib.inference.sampling.row import Row
+
+import mlx.core as mx
+import numpy as np
+
+
+class Group(NamedTuple):
+    """Rows of a batch that use the same options."""
+
+    rows: mx.array | None  # (n,) of the N; None: all
+    parameters: transforms.Parameters
+    width: int  # the most tokens that greedy or top-k leaves in a row: V without
+    is_narrow: bool  # whether the transforms among so many are the same as among all
+
+
+class Plan(NamedTuple):
+    """The options of N rows: of each text R, one behind the other."""
+
+    groups: list[Group]
+    back: mx.array  # (N,), where each row is among those of all groups
+    penalized: list[int]  # the rows that are penalised
+    penalties: transforms.Parameters  # of these
+
+
+def plan_of(texts: Sequence[Row], n_rows: int, vocab_size: int) -> Plan:
+    """Read the options of ``n_rows`` positions of each text."""
+    kinds: dict[tuple[str, ...], list[int]] = {} if texts else {(): []}
+    for i, text in enumerate(texts):
+        kind = tuple(name for name in transforms.ORDER if name in text.used)
+        kinds.setdefault(kind, []).append(i)
+    groups, order = [], []
+    for kind, places in kinds.items():
+        used = [texts[i].used for i in places]
+        left = [1 if "greedy" in each else each.get("top_k", vocab_size) for each in used]
+        width = int(min(max(left, default=vocab_size), vocab_size))
+        rows = _rows_of(places, n_rows)
+        order += rows
+        own = None if len(kinds) == 1 else mx.array(rows)
+        names = [name for name in transforms.ORDER if name in {*transforms.BUILT_IN, *kind}]
+        is_narrow = width < vocab_size and names == [*transforms.BUILT_IN]
+        groups.append(Group(own, _parameters(kind, used, n_rows), width, is_narrow))
+    penalized = [i for i, text in enumerate(texts) if text.window]
+    return Plan(
+        groups,
+        mx.array(np.argsort(np.array(order, np.int64))),
+        _rows_of(penalized, n_rows),
+        _parameters(PENALTIES, [texts[i].used for i in penalized], n_rows),
+    )
+
+
+def _rows_of(texts: list[int], n_rows: int) -> list[int]:
+    """Return the rows of texts, of ``n_rows`` each."""
+    return [i * n_rows + row for i in texts for row in range(n_rows)]
+
+
+def _parameters(
+    names: Sequence[str], used: Sequence[dict[str, float]], n_rows: int
+) -> transforms.Parameters:
+    """Return options of texts: a number where all agree, otherwise an array ``(rows, 1)``."""
+    parameters: transforms.Parameters = {}
+    for name in names:
+        neutral: Any = getattr(SamplerOptions, name, None)
+        values = [each.get(name, neutral) for each in used]
+        if any(value != values[0] for value in values):
+            column = np.repeat(np.array(values, np.float32), n_rows)
+            parameters[name] = mx.array(column[:, None])
+        elif values and values[0] != neutral:
+            parameters[name] = values[0]
+    return parameters
