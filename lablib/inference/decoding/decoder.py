@@ -17,7 +17,7 @@ from typing import Any
 
 from lablib.cache.rewind import Rewinder
 from lablib.cache.rewind_batch import BatchRewinder
-from lablib.inference.decoding.rows import Counts, Verdict
+from lablib.inference.decoding.rows import Verdict, no_counts
 from lablib.inference.sampling.row import Row
 from lablib.inference.sampling.text_sampler import Drawn, TextSampler, check_finite
 from lablib.validation import BadType
@@ -65,7 +65,7 @@ class Decoder:
         self.rows: list[Row] = []
         self.target: Any = None
         self.drafter: Any = None
-        self.counts = Counts()
+        self.counts = no_counts()
         self._closable = closable
         self._label = label
         self._logits: mx.array | None = None  # (B, V), after all texts, if they are known already

@@ -15,7 +15,7 @@ from lablib.cache.shared import fan_out
 from lablib.inference import arguments
 from lablib.inference.decoding.decoder import Decoder, Party, Reader
 from lablib.inference.decoding.prompts import PromptReader, most_unread, read_prompt
-from lablib.inference.decoding.rows import Counts, Samples, Verdict, with_ratios
+from lablib.inference.decoding.rows import Samples, Verdict, no_counts, with_ratios
 from lablib.inference.sampling.row import Row, key_of
 from lablib.inference.stop_strings import TextReader
 from lablib.models.interface import position_table_of
@@ -54,7 +54,7 @@ class SampleParts(Iterator[Samples]):
     def join(self) -> Samples:
         """Return all parts as one."""
         joined = Samples([], [], [], stop=self.stop)
-        counts = Counts()
+        counts = no_counts()
         for part in self:
             joined.tokens.extend(part.tokens)
             joined.logprobs.extend(part.logprobs)
@@ -103,7 +103,7 @@ def decode_parts(
     n, most = len(request.prompts), sum(request.lengths)
     with tqdm(total=most, unit="token", leave=False, disable=not progress) as bar:
         for first in range(0, n, max_batch):
-            decoder.counts = Counts()
+            decoder.counts = no_counts()
             part = [make_row(request, i, i) for i in range(first, min(first + max_batch, n))]
             parties = [part] if read.together else [[row] for row in part]
             left = sum(row.left for row in part)

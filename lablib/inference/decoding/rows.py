@@ -83,11 +83,9 @@ class Verdict:
         return self
 
 
-class Counts(dict[str, int]):
-    """The counts of rounds, by the names ``COUNTS``."""
-
-    def __init__(self) -> None:
-        super().__init__(dict.fromkeys(COUNTS, 0))
+def no_counts() -> dict[str, int]:
+    """Return the counts of no rounds, by the names ``COUNTS``."""
+    return dict.fromkeys(COUNTS, 0)
 
 
 def with_ratios(counts: dict[str, int]) -> dict[str, Any]:

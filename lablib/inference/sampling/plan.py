@@ -14,7 +14,7 @@ import numpy as np
 class Group(NamedTuple):
     """Rows of a batch that use the same options."""
 
-    rows: mx.array | None  # (n,) of the N; None: all
+    rows: mx.array  # (n,) of the N
     parameters: transforms.Parameters
     width: int  # the most tokens that greedy or top-k leaves in a row: V without
     is_narrow: bool  # whether the transforms among so many are the same as among all
@@ -42,10 +42,9 @@ def plan_of(texts: Sequence[Row], n_rows: int, vocab_size: int) -> Plan:
         width = int(min(max(left, default=vocab_size), vocab_size))
         rows = _rows_of(places, n_rows)
         order += rows
-        own = None if len(kinds) == 1 else mx.array(rows)
         names = [name for name in transforms.ORDER if name in {*transforms.BUILT_IN, *kind}]
         is_narrow = width < vocab_size and names == [*transforms.BUILT_IN]
-        groups.append(Group(own, _parameters(kind, used, n_rows), width, is_narrow))
+        groups.append(Group(mx.array(rows), _parameters(kind, used, n_rows), width, is_narrow))
     penalized = [i for i, text in enumerate(texts) if text.window]
     return Plan(
         groups,

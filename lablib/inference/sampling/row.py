@@ -1,7 +1,7 @@
 """A text that grows: its tokens so far, how the next one is drawn, and when it ends."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from lablib.inference.sampling import random_numbers
 from lablib.inference.sampling.options import SamplerOptions
@@ -85,10 +85,10 @@ class Row:
 
     def copy(self, key: int, n: int | None = None) -> "Row":
         """Return its first ``n`` tokens, or all, to be gone on with by other random numbers."""
-        columns = self.tokens[:n], self.logprobs[:n], self.top[:n], self.log_q[:n]
         left = self.left if n is None else self.most - n
-        own = self.stops, self.reader, self.number, self.num_ctx
-        twin = Row(self.prompt, self.options, key, left, *own, *columns, n is None and self.stopped)
+        ended = n is None and self.stopped
+        twin = replace(self, key=key, left=left, tokens=self.tokens[:n], stopped=ended)
+        twin.logprobs, twin.top, twin.log_q = self.logprobs[:n], self.top[:n], self.log_q[:n]
         twin.most = self.most
         if self.processors is not None:
             twin.processors = TextProcessors(self.processors.settled, twin.text)
