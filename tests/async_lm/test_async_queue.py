@@ -14,6 +14,7 @@ from lablib.models.llama import llama_config
 import mlx.core as mx
 import numpy as np
 import pytest
+from oracles.refusals import refuses
 
 FOREVER = 3600.0
 
@@ -216,10 +217,8 @@ def test_a_closed_loop_is_refused_in_words():
     future = loop.create_future()
     queue.ask((1,), future)
     loop.close()
-    with pytest.raises(RuntimeError, match="event loop of the waiting queries is closed"):
-        queue.run_now()
-    with pytest.raises(RuntimeError, match="event loop of this query's future is closed"):
-        queue.ask((1,), future)
+    refuses(RuntimeError, "event loop of the waiting queries is closed", queue.run_now)
+    refuses(RuntimeError, "event loop of this query's future is closed", queue.ask, (1,), future)
     assert queue.waiting == []
 
 
@@ -228,8 +227,7 @@ def test_two_loops_at_a_time_are_refused_in_words():
     loops = [asyncio.new_event_loop() for _ in range(2)]
     futures = [loop.create_future() for loop in loops]
     queue.ask((1,), futures[0])
-    with pytest.raises(RuntimeError, match="queries of another event loop are waiting"):
-        queue.ask((2,), futures[1])
+    refuses(RuntimeError, "queries of another event loop are waiting", queue.ask, (2,), futures[1])
     queue.cancel()
     queue.ask((2,), futures[1])
     queue.run_now()
@@ -490,11 +488,9 @@ def test_prompts_are_checked_before_anything_happens(prompt, error, message):
         "token_ids": lambda: lm.next_token_logprobs(prompt),
     }
     for name, call in calls.items():
-        with pytest.raises(error, match=f"^{name}{message}"):
-            asyncio.run(call())
+        refuses(error, f"^{name}{message}", asyncio.run, call())
     for call in (lm.next_token_logprobs_sync, lm.cache_kv):
-        with pytest.raises(error, match=f"^token_ids{message}"):
-            call(prompt)
+        refuses(error, f"^token_ids{message}", call, prompt)
     assert (lm.queries, lm.stats["batches"], lm.cache.tokens) == ([], 0, 0)
 
 
@@ -511,8 +507,7 @@ def test_prompts_are_checked_before_anything_happens(prompt, error, message):
 )
 def test_sample_checks_its_arguments(arguments, message):
     lm = AsyncMlxLM(Shaky(), None)
-    with pytest.raises((ValueError, TypeError), match=message):
-        asyncio.run(lm.sample(*arguments))
+    refuses((ValueError, TypeError), message, asyncio.run, lm.sample(*arguments))
     assert lm.stats["batches"] == 0
 
 
@@ -520,10 +515,8 @@ def test_other_slips():
     lm = AsyncMlxLM(Shaky(), None)
     with pytest.raises(ValueError, match="token_ids_list must hold at least one prompt"):
         lm.batch_next_token_logprobs_sync([])
-    with pytest.raises(TypeError, match="query must be a Query with a future"):
-        lm.add_query(Query([1, 2]))
-    with pytest.raises(TypeError, match="query must be a Query with a future"):
-        lm.add_query([1, 2])
+    refuses(TypeError, "query must be a Query with a future", lm.add_query, Query([1, 2]))
+    refuses(TypeError, "query must be a Query with a future", lm.add_query, [1, 2])
     with pytest.raises(ValueError, match="batch_size must be at least 1"):
         lm.batch_size = 0
     lm.batch_size, lm.timeout = 7, 0.5

@@ -16,6 +16,7 @@ from lablib.inference import pass_at_k
 import numpy as np
 import pytest
 from oracles.drawn import charted, curves, read
+from oracles.refusals import refuses
 
 RIGHT = np.random.default_rng(3).random((6, 16)) < 0.4
 
@@ -25,8 +26,7 @@ def test_weights_are_shares_of_subsets() -> None:
     best = np.bincount([max(subset) for subset in subsets], minlength=6)
     assert best_of_weights([4], 6)[0] == pytest.approx(best / len(subsets), abs=1e-15)
     assert best_of_weights([1, 3, 6], 6).sum(axis=1) == pytest.approx(1, abs=1e-12)
-    with pytest.raises(ValueError, match="counts must be"):
-        best_of_weights([7], 6)
+    refuses(ValueError, "counts must be", best_of_weights, [7], 6)
 
 
 def test_without_noise_the_best_is_right_if_any_is() -> None:
@@ -78,8 +78,7 @@ def test_the_caption_follows_the_controls() -> None:
     widget = OverOptimisation(RIGHT)
     assert widget.set(errors=GAUSSIAN, noise=0.0).startswith("The score goes up to 1.0")
     assert "best at 16" in widget.view.caption
-    with pytest.raises(ValueError, match="right must have shape"):
-        OverOptimisation([True, False])
+    refuses(ValueError, "right must have shape", OverOptimisation, [True, False])
 
 
 def test_twelve_of_twelve_are_not_drawn_as_perfect() -> None:

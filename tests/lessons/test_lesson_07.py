@@ -23,6 +23,7 @@ from lablib.inference.speculation.costs import Costs, expected_tokens
 import numpy as np
 import pytest
 from oracles.drawn import heights, read
+from oracles.refusals import refuses
 from oracles.scripted import Recorder, random_table
 
 COSTS = Costs((2.0, 2.4, 2.6, 3.0, 3.1, 3.3, 3.4, 3.8, 4.0), 0.3)
@@ -74,8 +75,7 @@ def test_rounds_count_from_one_and_the_correction_has_a_bar() -> None:
     player = widget.controls["round"]
     assert (player.value, player.min, player.max) == (1, 1, 3)
     assert (player.play.value, player.play.min, player.play.max) == (1, 1, 3)
-    with pytest.raises(ValueError, match="round must be"):
-        widget.set(round=0)
+    refuses(ValueError, "round must be", widget.set, round=0)
     keys = {name: colour for colour, name, *_ in widget.constants["keys"]}
     chances = ["draft's q", "target's p (faint: unjudged)"]
     assert [*keys] == [*chances, "p of a correction", "p of a bonus"]
@@ -117,8 +117,7 @@ def test_the_rounds_caption_says_what_happened() -> None:
     assert "Round 1 of 1" in widget.set(text="short")  # beyond its end: its last round
     plain = Verdict((), (4,), 0, 0)
     assert "nothing was drafted" in RoundByRound({"x": ([0], [plain])}, WORDS).view.caption
-    with pytest.raises(ValueError, match="at least one text"):
-        RoundByRound({"one": ([0], [])}, WORDS)
+    refuses(ValueError, "at least one text", RoundByRound, {"one": ([0], [])}, WORDS)
 
 
 def test_what_is_typed_is_drafted_and_verified_step_by_step() -> None:
@@ -314,13 +313,10 @@ def test_a_greedy_text_knows_both_models() -> None:
 
 
 def test_bad_input_is_refused() -> None:
-    with pytest.raises(ValueError, match="texts must hold"):
-        Acceptance([])
-    with pytest.raises(ValueError, match="texts must hold"):
-        count_rounds([], 2)
+    refuses(ValueError, "texts must hold", Acceptance, [])
+    refuses(ValueError, "texts must hold", count_rounds, [], 2)
     for gamma in (0, 9):
-        with pytest.raises(ValueError, match="draft_tokens must be"):
-            count_rounds(some_texts(2), gamma)
+        refuses(ValueError, "draft_tokens must be", count_rounds, some_texts(2), gamma)
 
 
 # ------------------------------------------------------------------ speed

@@ -21,6 +21,7 @@ import mlx.core as mx
 import numpy as np
 import pytest
 from oracles.drawn import charted, read
+from oracles.refusals import refuses
 
 
 @pytest.fixture(scope="module")
@@ -163,14 +164,10 @@ def test_damage_is_drawn_up_to_its_last_trace() -> None:
 
 
 def test_bad_input_is_refused_in_a_line(memories) -> None:
-    with pytest.raises(ValueError, match="window must be"):
-        Memories(window=0)
-    with pytest.raises(ValueError, match="alpha must be"):
-        rewinding.replayed(1.5, 3)
-    with pytest.raises(ValueError, match="drafted must be"):
-        rewinding.replayed(0.5, 0)
-    with pytest.raises(ValueError, match="way can't be"):
-        memories.set(way="hope")
+    refuses(ValueError, "window must be", Memories, window=0)
+    refuses(ValueError, "alpha must be", rewinding.replayed, 1.5, 3)
+    refuses(ValueError, "drafted must be", rewinding.replayed, 0.5, 0)
+    refuses(ValueError, "way can't be", memories.set, way="hope")
     assert kv.offset(memories.model.make_cache()) == 0
 
 

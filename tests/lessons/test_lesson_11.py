@@ -36,6 +36,7 @@ import mlx.core as mx
 import numpy as np
 import pytest
 from oracles.drawn import read
+from oracles.refusals import refuses
 
 QUERIES = [
     text.split()
@@ -164,10 +165,8 @@ def test_the_film_names_its_events():
     assert (drawn["number"], drawn["budget"], drawn["held"]) == (8, 8, 8)
     assert (drawn["total"], drawn["alone"]) == (film.compute(query=8, budget=8).total, 33)
     assert EVICTED in {e.status for e in edges(film.compute(query=8, budget=8), words)}
-    with pytest.raises(ValueError, match="queries must be prompts of at least one word"):
-        TreeFilm([["a"], []])
-    with pytest.raises(ValueError, match="budget must be at least 6"):
-        TreeFilm(QUERIES, budget=5)
+    refuses(ValueError, "queries must be prompts of at least one word", TreeFilm, [["a"], []])
+    refuses(ValueError, "budget must be at least 6", TreeFilm, QUERIES, budget=5)
 
 
 # The batches.
@@ -249,8 +248,7 @@ def test_the_timeline_says_what_was_saved():
     (marks,) = read(timeline.draw(data))
     assert "joins batch 1" in [mark.get("text") for mark in marks]
     for bad in ([], [(1, ["a"]), (0, ["b"])], [(0, [])]):
-        with pytest.raises(ValueError, match="queries must be"):
-            BatchTimeline(bad)
+        refuses(ValueError, "queries must be", BatchTimeline, bad)
 
 
 @pytest.mark.parametrize("batch_size", range(1, 7))
@@ -371,16 +369,14 @@ def test_callers_run_side_by_side_also_inside_a_running_loop():
 
 
 def test_who_waits_for_ever_is_told():
-    with pytest.raises(RuntimeError, match="nobody will answer"):
-        together([never(), soon(1)])
+    refuses(RuntimeError, "nobody will answer", together, [never(), soon(1)])
 
 
 def test_an_error_of_one_caller_ends_all():
     async def fails():
         raise KeyError("mine")
 
-    with pytest.raises(KeyError, match="mine"):
-        together([never(), fails()])
+    refuses(KeyError, "mine", together, [never(), fails()])
 
 
 def test_an_endless_caller_ends_with_its_call():

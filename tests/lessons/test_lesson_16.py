@@ -16,6 +16,7 @@ import mlx.core as mx
 import numpy as np
 import pytest
 from oracles.drawn import curves, read
+from oracles.refusals import refuses
 
 
 @pytest.fixture(scope="module")
@@ -143,8 +144,7 @@ def test_a_token_that_the_model_would_not_write_spoils_a_story(openings, monkeyp
     ],
 )
 def test_odds_that_are_none_are_a_foul(openings, found, complaint) -> None:
-    with pytest.raises(Foul, match=complaint):
-        stories.play(lambda logits, texts: found, openings)
+    refuses(Foul, complaint, stories.play, lambda logits, texts: found, openings)
 
 
 # ------------------------------------------------------------------ sums
@@ -198,8 +198,7 @@ def test_what_was_asked_can_not_be_changed() -> None:
 
 
 def test_an_answer_is_a_text() -> None:
-    with pytest.raises(Foul, match="must return a text, got int"):
-        sums.play(lambda *_: 7, toy([1]))
+    refuses(Foul, "must return a text, got int", sums.play, lambda *_: 7, toy([1]))
 
 
 def test_samples_are_those_of_the_model(pool) -> None:
@@ -352,8 +351,7 @@ def test_work_below_a_quarter_of_a_call_is_free_and_more_is_paid_in_quarters(lis
     ],
 )
 def test_what_is_no_draft_is_a_foul(lists, found, complaint) -> None:
-    with pytest.raises(Foul, match=complaint):
-        drafts.play(lambda *_: found, lists)
+    refuses(Foul, complaint, drafts.play, lambda *_: found, lists)
 
 
 # ------------------------------------------------------------------ the same problems
@@ -369,8 +367,7 @@ def test_two_scores_are_compared_problem_by_problem() -> None:
     assert apart.low < 0.3 < apart.high
     assert not Difference.of(one, one).sure
     assert repr(Difference(0.125, -0.5, 1)) == "+0.125 (95 %: -0.500 to +1.000)"
-    with pytest.raises(ValueError, match="the same problems"):
-        Difference.of(one, Score.of("sums", hard[1:]))
+    refuses(ValueError, "the same problems", Difference.of, one, Score.of("sums", hard[1:]))
 
 
 def test_scores_of_several_seeds_are_one_score() -> None:
@@ -390,8 +387,7 @@ def test_compare_plays_both_on_every_seed(monkeypatch, lists) -> None:
         drafts.play(PROPOSE.reference, lists).value - drafts.play(drafts.baseline, lists).value
     )
     assert board._here == []
-    with pytest.raises(ValueError, match="seeds must hold"):
-        board.compare("drafts", "baseline", seeds=())
+    refuses(ValueError, "seeds must hold", board.compare, "drafts", "baseline", seeds=())
 
 
 # ------------------------------------------------------------------ the table
@@ -438,8 +434,7 @@ def test_keep_begins_a_file_but_not_in_the_course(monkeypatch, tmp_path) -> None
     assert len(board.leaderboard().rows) == 1
     course = Path(board.__file__).parents[4] / "notebooks"
     monkeypatch.chdir(course)
-    with pytest.raises(ValueError, match="course's own"):
-        board.leaderboard(keep=True)
+    refuses(ValueError, "course's own", board.leaderboard, keep=True)
     board._keep(Path(board.FILE), board._here)
     assert not (course / board.FILE).exists()
 
@@ -448,8 +443,7 @@ def test_a_file_of_something_else_is_left_alone(monkeypatch, tmp_path, capsys) -
     play_small(monkeypatch)
     for text in ("{", "[1]", '[{"value": 1}]'):
         (tmp_path / board.FILE).write_text(text)
-        with pytest.raises(ValueError, match="must hold attempts"):
-            board.leaderboard()
+        refuses(ValueError, "must hold attempts", board.leaderboard)
         assert board.score("drafts", lambda *_: [3]).value == pytest.approx(4 / 3)
         assert "ends with this kernel" in capsys.readouterr().out
         assert (tmp_path / board.FILE).read_text() == text
@@ -461,16 +455,11 @@ def test_bad_input_is_refused_in_a_line(monkeypatch) -> None:
     def starter(*_):
         raise NotImplementedError
 
-    with pytest.raises(ValueError, match="function must be one of"):
-        board.score("drafts", "the best")
-    with pytest.raises(ValueError, match="capstone must be one of"):
-        board.score("poems", starter)
-    with pytest.raises(TypeError, match="function must be propose itself"):
-        board.score("drafts", [1])
-    with pytest.raises(ValueError, match="write propose first"):
-        board.score("drafts", starter)
-    with pytest.raises(ValueError, match="seed must be"):
-        board.score("drafts", starter, seed=-1)
+    refuses(ValueError, "function must be one of", board.score, "drafts", "the best")
+    refuses(ValueError, "capstone must be one of", board.score, "poems", starter)
+    refuses(TypeError, "function must be propose itself", board.score, "drafts", [1])
+    refuses(ValueError, "write propose first", board.score, "drafts", starter)
+    refuses(ValueError, "seed must be", board.score, "drafts", starter, seed=-1)
     assert board._here == []
 
 

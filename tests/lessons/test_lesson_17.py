@@ -10,6 +10,7 @@ from lablib.inference.steering import Grammar, Vocabulary, importance_sample
 import numpy as np
 import pytest
 from oracles.drawn import read
+from oracles.refusals import refuses
 
 FIRST = [0.5, 0.3, 0.1, 0.1]
 AFTER = [
@@ -80,10 +81,8 @@ def test_a_share_is_the_sum_of_its_texts() -> None:
 
 
 def test_bad_tables_are_refused() -> None:
-    with pytest.raises(ValueError, match="first and after"):
-        Chain("ab", [0.5, 0.5], [[0.5, 0.5], [0.5, 0.6]])
-    with pytest.raises(ValueError, match="n must be"):
-        WEATHER.texts(0)
+    refuses(ValueError, "first and after", Chain, "ab", [0.5, 0.5], [[0.5, 0.5], [0.5, 0.6]])
+    refuses(ValueError, "n must be", WEATHER.texts, 0)
 
 
 # --- every text at once -----------------------------------------------------------------------

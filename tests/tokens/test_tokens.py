@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from mlx_lm.models import llama
 from mlx_lm.models.cache import KVCache, RotatingKVCache
+from oracles.refusals import refuses
 from oracles.scripted import Recorder, Recurrent, random_table
 
 VOCAB = 40
@@ -308,8 +309,7 @@ def test_logits_that_are_not_finite_are_refused_at_their_token(bad, options):
     first = next(n for n in range(1, 12) if sums[n] % 7 not in [s % 7 for s in sums[:n]])
     model.rows[sums[first] % 7] = mx.full((11,), bad)
     iterator = TokenIterator(model, [1, 2], max_tokens=12, **options)
-    with pytest.raises(ValueError, match=f"token {first}: the model's logits must be finite"):
-        ids(iterator)
+    refuses(ValueError, f"token {first}: the model's logits must be finite", ids, iterator)
     assert iterator.tokens == whole[:first]
     assert iterator.stats["finish_reason"] == "error"
     assert kv.offset(iterator.cache) == 2 + first - 1
@@ -389,8 +389,7 @@ def test_a_processor_that_bans_everything_or_fails_is_reported():
         return logits
 
     iterator = TokenIterator(model, [1], logits_processors=[fail_late], seed=0)
-    with pytest.raises(LookupError, match="no rule"):
-        ids(iterator)
+    refuses(LookupError, "no rule", ids, iterator)
     assert kv.offset(iterator.cache) == 1 + len(iterator.tokens) - 1 == 3
 
 
@@ -457,8 +456,7 @@ def test_bad_input_is_refused_before_any_work(prompt, options, message):
     model = Recorder(random_table(), max_positions=20)
     cache = kv.make(model)
     model(mx.array([[1, 2, 3, 4]]), cache=cache)
-    with pytest.raises((ValueError, TypeError), match=message):
-        TokenIterator(model, prompt, cache=cache, **options)
+    refuses((ValueError, TypeError), message, TokenIterator, model, prompt, cache=cache, **options)
     assert len(model.calls) == 1
     assert kv.offset(cache) == 4
 
@@ -469,8 +467,7 @@ def test_a_cache_that_does_not_fit_is_refused():
         ([KVCache()], "cache must have an entry for each of 2 layers, got 1"),
         (KVCache(), "cache must be a list as kv.make returns it, got KVCache"),
     ):
-        with pytest.raises((ValueError, TypeError), match=message):
-            TokenIterator(model, [1], cache=cache)
+        refuses((ValueError, TypeError), message, TokenIterator, model, [1], cache=cache)
     rows = kv.make(model)
     model(mx.array([[1], [2]]), cache=rows)
     with pytest.raises(ValueError, match="cache must hold one sequence, got 2"):

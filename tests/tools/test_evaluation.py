@@ -36,6 +36,7 @@ import mlx.core as mx
 import numpy as np
 import pytest
 from mlx.utils import tree_flatten
+from oracles.refusals import refuses
 from oracles.speculation import near
 
 V = 512
@@ -424,13 +425,11 @@ def test_results_are_json_with_five_digits() -> None:
 
 
 def test_what_is_missing_is_said_in_one_line(tmp_path: Path, capsys) -> None:
-    with pytest.raises(ValueError, match="run `python -m lablib evaluate`"):
-        workshop.stored(tmp_path)
+    refuses(ValueError, "run `python -m lablib evaluate`", workshop.stored, tmp_path)
     with pytest.raises(ValueError, match=r"target/config\.json"):
         workshop.evaluate(tmp_path / "out", models=tmp_path)
     assert not (tmp_path / "out").exists()
-    with pytest.raises(ValueError, match="plan or quick"):
-        workshop.evaluate(tmp_path, plan=QUICK, quick=True)
+    refuses(ValueError, "plan or quick", workshop.evaluate, tmp_path, plan=QUICK, quick=True)
     assert __main__.main(["evaluate", "--quick", "--models", str(tmp_path)]) == 2
     assert "train it" in capsys.readouterr().err
 
@@ -490,9 +489,7 @@ def test_examples_are_the_first_completions() -> None:
 
 
 def test_a_plan_must_hold_the_temperatures_that_are_looked_at() -> None:
-    with pytest.raises(ValueError, match="temperatures must hold"):
-        Plan(temperatures=(0.0, 1.0, 2.0))
-    with pytest.raises(ValueError, match="and overlap_temperatures"):
-        Plan(overlap_temperatures=(0.5,))
+    refuses(ValueError, "temperatures must hold", Plan, temperatures=(0.0, 1.0, 2.0))
+    refuses(ValueError, "and overlap_temperatures", Plan, overlap_temperatures=(0.5,))
     assert Plan().long_rows >= 200
     assert Plan().problems >= 200

@@ -25,6 +25,7 @@ import mlx.core as mx
 import numpy as np
 import pytest
 from mlx.utils import tree_flatten
+from oracles.refusals import refuses
 
 TINY = HeadRecipe(
     "teacher", chat=False, texts=24, max_tokens=12, intermediate_size=16, steps=12, batch=8, ids=64
@@ -67,8 +68,7 @@ def test_a_run_that_was_stopped_ends_in_the_same_weights(teacher, tmp_path, monk
         run("stopped")
     assert (tmp_path / "stopped" / "resume.safetensors").is_file()
     monkeypatch.setattr(descent.Progress, "add", add)
-    with pytest.raises(BadValue, match="another recipe"):
-        run("stopped", learning_rate=0.5)
+    refuses(BadValue, "another recipe", run, "stopped", learning_rate=0.5)
     again = run("stopped")
     assert same(weights(whole), weights(again))
     assert sorted(path.name for path in again.iterdir()) == [
@@ -77,8 +77,7 @@ def test_a_run_that_was_stopped_ends_in_the_same_weights(teacher, tmp_path, monk
     before = (again / "model.safetensors").stat().st_mtime_ns
     assert run("stopped") == again  # a finished run is left as it is
     assert (again / "model.safetensors").stat().st_mtime_ns == before
-    with pytest.raises(BadValue, match="another recipe"):
-        run("stopped", seed=3)
+    refuses(BadValue, "another recipe", run, "stopped", seed=3)
 
 
 def test_it_learns(teacher, tmp_path):
@@ -103,13 +102,10 @@ def test_what_is_saved_comes_back_for_its_own_model_only(teacher, tmp_path):
     other = LanguageModel(model.config, seed=2)
     with pytest.raises(BadValue, match="target must be the 'teacher' that the head was trained on"):
         load_head(path, other)
-    with pytest.raises(BadValue, match="does not hold a draft head"):
-        load_head(teacher.target, model)
-    with pytest.raises(BadValue, match=r"config\.json is missing"):
-        load_head(tmp_path / "nothing", model)
+    refuses(BadValue, "does not hold a draft head", load_head, teacher.target, model)
+    refuses(BadValue, r"config\.json is missing", load_head, tmp_path / "nothing", model)
     (path / "model.safetensors").write_bytes(b"x" * 100)
-    with pytest.raises(BadValue, match="corrupt or truncated"):
-        load_head(path, model)
+    refuses(BadValue, "corrupt or truncated", load_head, path, model)
 
 
 def test_questions_are_varied_and_the_unseen_are_of_other_topics():

@@ -28,6 +28,7 @@ import numpy as np
 import psutil
 import pytest
 from kills import KINDS, LAUNCH, Trials
+from oracles.refusals import refuses
 
 UNITS = [{"problem": i, "temperature": t} for t in (0.5, 1.0) for i in range(4)]
 LONG = """
@@ -212,10 +213,8 @@ def test_what_is_no_file_is_refused_before_any_work(make, linked, tmp_path, monk
     assert __main__.main(["sweep", "votes", "draft", "--out", str(out)]) == 2
     what = make.__name__.replace("_", " ")
     assert capsys.readouterr().err == f"lablib: out must be a file, and {out} is {what}\n"
-    with pytest.raises(BadValue, match="out must be a file"):
-        swept(out)
-    with pytest.raises(OSError, match="there"):
-        write_whole(Path("there"), "text")
+    refuses(BadValue, "out must be a file", swept, out)
+    refuses(OSError, "there", write_whole, Path("there"), "text")
     assert Path("there").stat().st_mode == kind
     assert {each.name for each in tmp_path.iterdir()} == {"there", out.name}
 
@@ -311,8 +310,7 @@ def test_a_lock_leaves_nothing_and_is_taken_again(tmp_path: Path) -> None:
     assert [each.name for each in tmp_path.iterdir()] == ["out.jsonl"]
     first = header("sweep", list(UNITS[0]), {})
     records = Records(out, first, grouped(UNITS))
-    with pytest.raises(BadValue, match=f"written by process {os.getpid()}"):
-        Records(out, first, grouped(UNITS))
+    refuses(BadValue, f"written by process {os.getpid()}", Records, out, first, grouped(UNITS))
     records.close()
     for other in ("sweep", "votes"):  # a refusal gives it back as well
         with pytest.raises(BadValue, match="holds a sweep with"):
@@ -368,8 +366,7 @@ def test_what_is_set_aside_goes_by_no_link_into_another_file(tmp_path: Path) -> 
     out.with_name("out.jsonl.damaged").symlink_to(mine)
     damaged = out.read_bytes() + b"anything\n"
     out.write_bytes(damaged)
-    with pytest.raises(OSError, match=r"out\.jsonl\.damaged"):
-        swept(out)
+    refuses(OSError, r"out\.jsonl\.damaged", swept, out)
     assert mine.read_text() == "# mine\n"
     assert out.read_bytes() == damaged
 
@@ -380,8 +377,7 @@ def test_what_is_set_aside_waits_for_nobody_at_a_pipe(tmp_path: Path) -> None:
     os.mkfifo(out.with_name("out.jsonl.damaged"))
     damaged = out.read_bytes() + b"anything\n"
     out.write_bytes(damaged)
-    with pytest.raises(ValueError, match=r"out\.jsonl\.damaged is a pipe"):
-        swept(out)
+    refuses(ValueError, r"out\.jsonl\.damaged is a pipe", swept, out)
     assert out.read_bytes() == damaged
 
 
@@ -538,8 +534,7 @@ def test_what_would_be_read_as_damaged_is_refused_before_it_is_written(what, kep
     """Each further run would have set it aside, and computed it again."""
     out = tmp_path / "out.jsonl" if kept else None
     named = rf"failed at .*BadValue: what must be another name than '{what}', or units.*KeyError"
-    with pytest.raises(SweepError, match=named):
-        run(grouped(UNITS, 2), work, out=out, what=what, progress=False)
+    refuses(SweepError, named, run, grouped(UNITS, 2), work, out=out, what=what, progress=False)
     if kept:
         assert read(out)[1] == []
 
@@ -571,8 +566,7 @@ def test_units_whose_keys_are_no_texts_are_refused(tmp_path):
 def test_a_first_line_of_another_shape_is_no_sweeps(change, tmp_path: Path) -> None:
     out = tmp_path / "votes.jsonl"
     out.write_text(json.dumps(header("votes", ["problem"], {}) | change) + "\n")
-    with pytest.raises(BadValue, match="is no file of a sweep"):
-        read(out)
+    refuses(BadValue, "is no file of a sweep", read, out)
 
 
 DRAWN = {
@@ -655,11 +649,9 @@ def test_a_file_has_one_writer_by_whatever_name_and_without_its_lock(tmp_path):
     Records(out, *asked).close()
     os.link(out, other)
     records = Records(out, *asked)
-    with pytest.raises(BadValue, match="is being written by another"):
-        Records(other, *asked)
+    refuses(BadValue, "is being written by another", Records, other, *asked)
     (tmp_path / ".x.jsonl.lock").unlink()
-    with pytest.raises(BadValue, match="is being written by another"):
-        Records(out, *asked)
+    refuses(BadValue, "is being written by another", Records, out, *asked)
     records.add([line({"problem": 1})])
     records.close()
     Records(other, *asked).close()
