@@ -237,8 +237,6 @@ def test_two_loops_at_a_time_are_refused_in_words():
 
 
 # With a model.
-
-
 class Shaky(LanguageModel):
     """A tiny Llama whose forwards fail now and then, before or after their work."""
 

@@ -55,8 +55,6 @@ def layers(cache):
 
 
 # -- the function ----------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("dtype", BOUND)
 @pytest.mark.parametrize(
     ("rows", "heads", "kv_heads", "prefix", "own", "length"),
@@ -83,8 +81,6 @@ def test_it_is_attention_over_both_parts(rows, heads, kv_heads, prefix, own, len
 
 
 # -- the cache, in a model -------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("kind", CONFIGS)
 @pytest.mark.parametrize("prefix", [1, 7, 300])
 @pytest.mark.parametrize("rows", [1, 2, 9])
@@ -157,8 +153,6 @@ def test_a_copy_is_independent_and_nothing_is_taken_back(always):
 
 
 # -- room ------------------------------------------------------------------------------------
-
-
 def test_a_prompt_of_2048_takes_the_room_of_one():
     model, cache = model_and_prefix("grouped heads", 2048)
     one_row = kv.nbytes(cache)
@@ -174,8 +168,6 @@ def test_a_prompt_of_2048_takes_the_room_of_one():
 
 
 # -- where it is used ------------------------------------------------------------------------
-
-
 def test_it_is_taken_where_it_pays_and_where_the_model_can():
     model, cache = model_and_prefix("retention too", 300)
     assert len(layers(fan_out(model, cache, 64))) == 1

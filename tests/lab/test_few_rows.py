@@ -132,8 +132,6 @@ def test_more_rows_go_to_openblas() -> None:
 
 
 # --- how it is found ---------------------------------------------------------------------------
-
-
 def run(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
     clean = {k: v for k, v in os.environ.items() if not k.startswith(("LABLIB_", "OMP_"))}
     command = [sys.executable, "-c", code]

@@ -55,8 +55,6 @@ def test_a_class_and_its_methods_have_docstrings(name: str) -> None:
 
 
 # --- every option of generate ------------------------------------------------------------------
-
-
 def options_of_generate() -> set[str]:
     typed = [keywords.TextKeywords, keywords.SeveralKeywords]
     named = {"max_tokens"}
@@ -91,8 +89,6 @@ def test_what_may_be_a_list_is_marked_and_nothing_else() -> None:
 
 
 # --- examples ----------------------------------------------------------------------------------
-
-
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """What the examples may use: no more than the reference says they begin with."""

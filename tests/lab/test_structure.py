@@ -59,8 +59,6 @@ def engine(found: dict) -> dict[str, float]:
 
 
 # --- how the engine reads ---------------------------------------------------------------------
-
-
 def test_the_engine_is_small(engine: dict[str, float]) -> None:
     assert 10_000 < engine["tokens"] <= MOST_TOKENS, (
         f"the engine has {engine['tokens']} tokens of {MOST_TOKENS} at most: look for what can go. "
@@ -98,8 +96,6 @@ def test_docstrings_of_the_engine_say_what_is_and_what_is_done(found: dict) -> N
 
 
 # --- which way the imports point --------------------------------------------------------------
-
-
 def room(module: str) -> str:
     """Return the room of a module, "" where it has none."""
     names = module.split(".")
@@ -195,8 +191,6 @@ def test_every_folder_has_at_most_seven_floors(found: dict) -> None:
 
 
 # --- what the lessons open --------------------------------------------------------------------
-
-
 def test_every_lesson_opens_a_function_that_fits_on_a_screen(found: dict) -> None:
     for row in found["lessons"]:
         assert row["lines"] is not None, f"no such function: {row}"
@@ -206,8 +200,6 @@ def test_every_lesson_opens_a_function_that_fits_on_a_screen(found: dict) -> Non
 
 
 # --- the measure itself -----------------------------------------------------------------------
-
-
 def write(root: Path, **files: str) -> structure.Package:
     for name, text in {"__init__": "", "inference/__init__": "", **files}.items():
         path = root / "lablib" / f"{name}.py"

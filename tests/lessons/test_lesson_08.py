@@ -7,11 +7,7 @@ from lablib.course.lessons.lesson_08 import enumeration as lossless
 from lablib.course.lessons.lesson_08 import extras
 from lablib.course.lessons.lesson_08 import widgets as lab
 from lablib.course.lessons.lesson_08.coin import Overlap
-from lablib.course.theory.closed_forms import (
-    acceptance_coupled,
-    acceptance_match,
-    acceptance_rejection,
-)
+from lablib.course.theory import closed_forms
 from lablib.inference.speculation import rules
 from lablib.inference.speculation.speculative_iterator import speculative_decode
 
@@ -23,9 +19,9 @@ from oracles.refusals import refuses
 from oracles.tables import TableModel
 
 SHARES = {
-    "match": acceptance_match,
-    "coupled": acceptance_coupled,
-    "rejection": acceptance_rejection,
+    "match": closed_forms.acceptance_match,
+    "coupled": closed_forms.acceptance_coupled,
+    "rejection": closed_forms.acceptance_rejection,
 }
 LOSING = (extras.TYPICAL, lab.RESIDUAL_BUG, lab.ACCEPT_BUG)
 WORDS = ["sun", "rain", "snow", "fog"]

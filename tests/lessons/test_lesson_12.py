@@ -31,8 +31,6 @@ def small():
 
 
 # ------------------------------------------------------------------ without the model
-
-
 def test_without_the_model_a_notebook_shows_one_sentence(monkeypatch, capsys) -> None:
     monkeypatch.setattr(zoo, "fetched", lambda name: None)
     with pytest.raises(real.NotFetched, match=r"python -m lablib fetch"):
@@ -44,8 +42,6 @@ def test_without_the_model_a_notebook_shows_one_sentence(monkeypatch, capsys) ->
 
 
 # ------------------------------------------------------------------ next tokens
-
-
 @pytest.mark.parametrize("temperature", [0.5, 1.0, 2.0])
 def test_next_tokens_are_those_of_the_model(small, temperature: float) -> None:
     model, tokenizer = small
@@ -84,8 +80,6 @@ def test_next_tokens_ask_the_model_once_for_a_text(small) -> None:
 
 
 # ------------------------------------------------------------------ cuts
-
-
 def test_cuts_count_what_the_sampler_keeps() -> None:
     rng = np.random.default_rng(0)
     logits = rng.normal(size=(7, 50)) * 3
@@ -129,8 +123,6 @@ def test_a_cut_goes_through_lines_that_say_how_many_tokens_stay() -> None:
 
 
 # ------------------------------------------------------------------ batches and votes
-
-
 def test_batch_gain_is_the_closed_form() -> None:
     costs = {1: Costs((1.0, 1.1, 1.2), 0.0), 8: Costs((2.0, 3.5, 5.0), 0.0)}
     widget = lab.BatchGain(costs)
@@ -176,8 +168,6 @@ def test_a_vote_wins_with_the_most_frequent_answer_and_a_tie_is_shared() -> None
 
 
 # ------------------------------------------------------------------ measuring
-
-
 def test_times_are_as_measured_and_between_them_a_straight_line(small, monkeypatch) -> None:
     # It begins twice to warm up; k = 1 takes 5 and 7 then, k = 3 takes 4 and 6: the shortest count.
     reads = iter([0, 0, 0, 5, 0, 4, 0, 7, 0, 6])
@@ -205,8 +195,6 @@ def test_the_other_process_has_no_few_rows_and_the_same_blas(monkeypatch) -> Non
 
 
 # ------------------------------------------------------------------ the exercises and the model
-
-
 @pytest.mark.skipif(zoo.fetched(real.NAME) is None, reason="smollm2 is not on this machine")
 def test_the_first_exercise_is_the_models_own_template() -> None:
     from mlx_lm.utils import load_tokenizer

@@ -41,8 +41,6 @@ def nothing_noted(monkeypatch, tmp_path) -> None:
 
 
 # ------------------------------------------------------------------ what all games stand on
-
-
 def test_a_batch_writes_what_each_text_writes_alone() -> None:
     model = lablib.LanguageModel(lablib.llama_config(24, 16, 2, 2), seed=3)
     prompts = [[1, 2, 3], [4, 5, 6], [7, 8, 9], [9, 2, 5]]
@@ -79,8 +77,6 @@ def test_a_score_says_what_it_was_made_of() -> None:
 
 
 # ------------------------------------------------------------------ stories
-
-
 def test_a_story_told_twice_counts_once(openings) -> None:
     greedy = stories.play(lambda p, texts: np.eye(p.shape[1])[p.argmax(axis=1)], openings)
     assert greedy.value <= 1 / stories.ROWS
@@ -148,8 +144,6 @@ def test_odds_that_are_none_are_a_foul(openings, found, complaint) -> None:
 
 
 # ------------------------------------------------------------------ sums
-
-
 def toy(right: list[int], pool: int = 16, cost: int = 10, each: int = 5) -> sums.World:
     """Make problems whose first ``right[i]`` samples of each pool are right; each costs 10."""
     rows = [[("7" if i < n else "3", [-0.1] * cost) for i in range(pool)] for n in right]
@@ -264,8 +258,6 @@ def test_the_two_votes_are_compared_problem_by_problem(pool) -> None:
 
 
 # ------------------------------------------------------------------ drafts
-
-
 @pytest.mark.parametrize("propose", [drafts.baseline, PROPOSE.reference, lambda *_: []])
 def test_the_calls_that_are_counted_are_the_engine_s(lists, propose) -> None:
     model, tokenizer = lablib.load("target")
@@ -355,8 +347,6 @@ def test_what_is_no_draft_is_a_foul(lists, found, complaint) -> None:
 
 
 # ------------------------------------------------------------------ the same problems
-
-
 def test_two_scores_are_compared_problem_by_problem() -> None:
     rng = np.random.default_rng(0)
     hard = rng.normal(0, 5, 40)  # problems differ by more than the two functions do
@@ -391,8 +381,6 @@ def test_compare_plays_both_on_every_seed(monkeypatch, lists) -> None:
 
 
 # ------------------------------------------------------------------ the table
-
-
 def play_small(monkeypatch) -> None:
     monkeypatch.setattr(drafts, "world", lambda seed: drafts.World([[1] * 24], [[3, 4, 5, 2]]))
 

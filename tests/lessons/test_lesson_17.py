@@ -39,8 +39,6 @@ def chance(text: tuple[int, ...]) -> float:
 
 
 # --- the language -----------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("n", [1, 2, 4])
 def test_every_text_has_its_chance(n: int) -> None:
     every = WEATHER.texts(n)
@@ -86,8 +84,6 @@ def test_bad_tables_are_refused() -> None:
 
 
 # --- every text at once -----------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("name", GRAMMARS)
 @pytest.mark.parametrize("dependence", [0.0, 0.4, 1.0])
 def test_weights_mend_a_mask(masked: Masked, name: str, dependence: float) -> None:
@@ -124,8 +120,6 @@ def test_a_mask_alone_is_right_only_where_nothing_is_hidden(masked: Masked) -> N
 
 
 # --- particles --------------------------------------------------------------------------------
-
-
 def test_a_cloud_keeps_its_history(cloud: Cloud) -> None:
     whole = cloud.compute(8, 0.6, 3, 6)
     assert len(whole["words"]) == 7
@@ -178,8 +172,6 @@ def test_the_evidence_has_no_bias(cloud: Cloud) -> None:
 
 
 # --- the sums' grammars -----------------------------------------------------------------------
-
-
 @pytest.fixture(scope="module")
 def totals() -> Grammar:
     texts = [*"0123456789+=;#", "<end>"]

@@ -34,8 +34,6 @@ def target():
 
 
 # --- authors ----------------------------------------------------------------------------------
-
-
 @cache
 def listed(author: Author, digits: tuple[int, ...]) -> dict[str, tuple[float, int, int]]:
     """Every chain, by all orders and slips: its chance, its answer, and its doubtful steps."""
@@ -139,8 +137,6 @@ def test_an_author_knows_the_chance_of_what_he_writes():
 
 
 # --- measures and votes -----------------------------------------------------------------------
-
-
 def test_the_model_is_read_as_the_library_gathers_it(target):
     model, tokenizer = target
     drawn = chains.draw(model, tokenizer, PROBLEMS[0], 8, seed=2)
@@ -180,8 +176,6 @@ def test_votes_and_pairs_by_hand():
 
 
 # --- what is kept -----------------------------------------------------------------------------
-
-
 def test_what_is_kept_is_of_twelve_seeds():
     kept = measured.stored()
     assert {*kept} == {"votes", "calibration", "stopping", "thinking", "power"}
@@ -233,8 +227,6 @@ def test_powers_by_weights_are_those_of_the_author():
 
 
 # --- widgets ----------------------------------------------------------------------------------
-
-
 def test_along_shows_a_chain_and_its_doubtful_steps():
     drawn = Author().write(PROBLEMS[4], 40, 2)
     widget = widgets.Along(drawn)

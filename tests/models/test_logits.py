@@ -54,8 +54,6 @@ def close(a, b, tolerance=2e-5):
 
 
 # --- against others ---------------------------------------------------------------------------
-
-
 @settings(max_examples=25)
 @given(
     kv_heads=st.integers(1, 3),
@@ -125,8 +123,6 @@ def test_half_precision_stays_half(model, dtype):
 
 
 # --- caches -----------------------------------------------------------------------------------
-
-
 def attention_caches(config, make):
     return [
         make() if kind == "full_attention" else ArraysCache(size=1) for kind in config.layer_types
@@ -343,8 +339,6 @@ def test_planted_retention_bugs_are_caught(monkeypatch):
 
 
 # --- learned positions ------------------------------------------------------------------------
-
-
 def test_learned_positions_end():
     model = LanguageModel(gpt_config(V, 16, 2, 2, max_positions=8), seed=0)
     assert model.max_positions == 8
@@ -368,8 +362,6 @@ def test_learned_positions_of_ragged_rows_end_with_the_longest():
 
 
 # --- training, quantising, using --------------------------------------------------------------
-
-
 def test_every_parameter_gets_a_gradient(model):
     tokens = tokens_of(12, 3, 20)
 

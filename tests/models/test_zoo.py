@@ -78,8 +78,6 @@ def refusal(path, **options):
 
 
 # --- there and back ---------------------------------------------------------------------------
-
-
 def test_round_trip(kind, saved):
     original = LanguageModel(CONFIGS[kind], seed=1)
     stored = mx.load(str(saved / "model.safetensors"))
@@ -194,8 +192,6 @@ def test_loading_keeps_the_global_random_state(llama):
 
 
 # --- other people's models --------------------------------------------------------------------
-
-
 def make_foreign(folder):
     """Make a directory of ours one of mlx-lm's Qwen 3."""
     from mlx_lm.models import qwen3
@@ -384,8 +380,6 @@ def test_a_configs_own_code_does_not_run(llama, code):
 
 
 # --- what is refused --------------------------------------------------------------------------
-
-
 def test_wrong_types(llama):
     assert refusal(None) == "name must be a model's name or path, got None"
     assert refusal(np.eye(30)).startswith("name must be a model's name or path, got array(")

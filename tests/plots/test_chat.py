@@ -185,8 +185,6 @@ def test_bad_input_is_refused_at_the_call(plain, tokenizer):
 
 
 # --- the widget -------------------------------------------------------------------------------
-
-
 def shown(talk):
     return re.sub(r"<style>.*?</style>", "", talk._said.value + talk._view.value)
 

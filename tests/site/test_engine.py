@@ -197,8 +197,6 @@ def test_transforms_are_the_librarys(options):
 
 
 # --- texts ---
-
-
 def runs(tokenizer, each: int, settings=SETTINGS) -> list[dict]:
     """``each`` texts of all settings, with prompts of the three worlds in turn."""
     prompts = [problem.prompt for task in TASKS for problem in task.problems(5, 3)]
@@ -294,8 +292,6 @@ def test_a_text_of_another_seed_is_another(target, drafters):
 
 
 # --- votes ---
-
-
 def test_samples_of_a_vote_are_the_librarys(target):
     model, tokenizer = target
     prompt = tokenizer.encode(sums.problems(5, 1)[0].prompt)
@@ -323,8 +319,6 @@ def test_steps_are_judged_as_the_tasks_do(target):
 
 
 # --- rules ---
-
-
 @pytest.mark.parametrize("rule", rules.RULE)
 def test_outcomes_are_the_librarys(rule):
     """Of a rule that is played out, the lengths alone: its next token is the target's own."""

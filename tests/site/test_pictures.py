@@ -13,13 +13,7 @@ from lablib.course.lessons.lesson_01.widgets import Draw, NextToken
 from lablib.course.lessons.lesson_03.widgets import BeforeAfter
 from lablib.course.lessons.lesson_06.widgets import VoteBars
 from lablib.course.lessons.lesson_07.widgets import Acceptance, GreedyText, greedy_text
-from lablib.course.lessons.lesson_08.dashboard import (
-    PLAYED,
-    WORDS,
-    Dashboard,
-    _fate,
-    shipped_dashboard,
-)
+from lablib.course.lessons.lesson_08 import dashboard
 from lablib.course.plots.pictures import visible
 from lablib.course.replay.curves import Sampled
 from lablib.course.replay.recording import DRAFT, GAMMA, Recording
@@ -297,7 +291,7 @@ ONE = GreedyText("sums", *(("a",) * 9,) * 3, *((1.0,) * 9,) * 3, (True,) * 9)
 def board(models):
     (target, tokenizer), draft = models
     words = [tokenizer.decode([i], skip_special_tokens=True) for i in range(target.vocab_size)]
-    return shipped_dashboard(target, draft, words, drafters=[DRAFT])
+    return dashboard.shipped_dashboard(target, draft, words, drafters=[DRAFT])
 
 
 def tosses(board, task):
@@ -316,7 +310,7 @@ def tosses(board, task):
             if row < board.ROWS:
                 told |= {name: compared[name][row] for name in ("overlaps", "best")}
                 told["judged"] = {
-                    rule: fates(board, task, temperature, rule, row) for rule in PLAYED
+                    rule: fates(board, task, temperature, rule, row) for rule in dashboard.PLAYED
                 }
             texts.append({"tokens": tokens, **told})
         counts = {rule: recording.counted(task, temperature, rule, DRAFT) for rule in RULES}
@@ -333,7 +327,9 @@ def fates(board, task, temperature, rule, row):
     p, q = board.both(task, DRAFT, temperature)[row]
     chances, coins = texts.chances(rule)[first + row, :, 0], board._coins[row]
     tokens = board.recording.texts(task, temperature)[row][1]
-    return [_fate(rule, p[i], q[i], x, chances[i], coins[i]) for i, x in enumerate(tokens)]
+    return [
+        dashboard._fate(rule, p[i], q[i], x, chances[i], coins[i]) for i, x in enumerate(tokens)
+    ]
 
 
 @pytest.mark.parametrize("task", TASKS)
@@ -369,7 +365,7 @@ def test_a_readers_dashboard_is_pythons(board, models):
     recording = Recording(
         np.array(temperatures), ("your text",), board.ROWS, texts, *measured, engine
     )
-    wanted = Dashboard(recording, *board._models, board.words, drafters=[DRAFT])
+    wanted = dashboard.Dashboard(recording, *board._models, board.words, drafters=[DRAFT])
     keys = [random_numbers.key(seed, row, 3) for row in range(board.ROWS)]
     places = np.arange(72)
     wanted._coins = np.array(
@@ -403,7 +399,7 @@ def near_words(wanted, found):
     ties = 0
     for some, others in zip(chain(*wanted), chain(*found), strict=True):
         mine, its = ({word: shares for word, *shares in each} for each in (some, others))
-        assert len(mine) == len(its) == WORDS
+        assert len(mine) == len(its) == dashboard.WORDS
         for word in {*mine} | {*its}:
             p, q = np.abs(np.subtract(mine.get(word, (0, 0)), its.get(word, (0, 0))))
             assert max(p, q) <= 1

@@ -43,8 +43,6 @@ def drafting(drafters, drafter):
 
 
 # --- stop strings ------------------------------------------------------------------------------
-
-
 @DRAFTERS
 def test_samples_and_votes_end_where_generate_does(model, shipped, drafters, drafter):
     ids, n = shipped.encode(PROMPTS[0]), 4
@@ -105,8 +103,6 @@ def test_a_bare_tokenizer_of_hugging_face_reads_stop_strings(model, shipped):
 
 
 # --- options of each text ----------------------------------------------------------------------
-
-
 @DRAFTERS
 def test_each_prompt_has_options_of_its_own(model, shipped, drafters, drafter):
     settings = drafting(drafters, drafter)
@@ -153,8 +149,6 @@ def test_each_sample_has_options_of_its_own(model, shipped, drafters, drafter):
 
 
 # --- the best tokens ---------------------------------------------------------------------------
-
-
 @DRAFTERS
 def test_best_tokens_are_returned_beside_each_token(model, shipped, drafters, drafter):
     settings = drafting(drafters, drafter)
@@ -198,8 +192,6 @@ def test_samples_have_the_best_tokens_too_and_who_returns_none_refuses(model, sh
 
 
 # --- a sampler of one's own --------------------------------------------------------------------
-
-
 def second_best(logprobs):
     """Take the second best token, as no option does."""
     return mx.argsort(-logprobs, axis=-1)[:, 1]
@@ -240,8 +232,6 @@ def test_mlx_lms_samplers_are_taken_and_wrong_ones_are_refused(model, shipped):
 
 
 # --- completions and streams -------------------------------------------------------------------
-
-
 def test_a_completion_keeps_its_tokens_when_it_is_copied_or_stored(model, shipped):
     one = lablib.generate(model, shipped, "On", max_tokens=5, seed=1, top_logprobs=1)
     for twin in (pickle.loads(pickle.dumps(one)), copy.copy(one), copy.deepcopy(one)):

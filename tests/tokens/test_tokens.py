@@ -71,8 +71,6 @@ def assert_reads(kind, cache, history):
 
 
 # -- which tokens ------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("step", [1, 4, 512])
 @pytest.mark.parametrize("name", MODELS)
 def test_greedy_tokens_are_the_best_of_fresh_forwards(name, step):
@@ -165,8 +163,6 @@ def test_a_stop_token_is_the_last(form):
 
 
 # -- the cache -------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("kind", CACHES)
 @pytest.mark.parametrize("ending", ["closed after 1", "closed after 5", "stop", "length"])
 def test_the_cache_stands_at_the_returned_tokens(kind, ending):
@@ -247,8 +243,6 @@ def test_a_window_that_fills_on_the_way_is_never_overrun(window):
 
 
 # -- interrupts and failures -----------------------------------------------------------------
-
-
 @pytest.mark.parametrize("kind", [Recorder, Recurrent])
 @pytest.mark.parametrize("call", [1, 2, 3, 4, 5, 6])
 def test_an_interrupt_loses_nothing_and_leaves_the_cache_at_the_returned_tokens(kind, call):
@@ -316,8 +310,6 @@ def test_logits_that_are_not_finite_are_refused_at_their_token(bad, options):
 
 
 # -- logits processors -----------------------------------------------------------------------
-
-
 def test_logits_processors_see_every_token_once_and_decide():
     model = Recorder(random_table())
     seen = []
@@ -394,8 +386,6 @@ def test_a_processor_that_bans_everything_or_fails_is_reported():
 
 
 # -- counts ----------------------------------------------------------------------------------
-
-
 def test_stats_are_exact_and_current():
     model = Recorder(random_table())
     iterator = TokenIterator(model, [1] * 10, max_tokens=5, seed=0, prefill_step_size=4)

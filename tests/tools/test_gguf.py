@@ -56,8 +56,6 @@ def refusal(source, out):
 
 
 # --- what a file means ------------------------------------------------------------------------
-
-
 def test_rotating_pairs_of_interleaved_rows_is_rotating_halves():
     """Why the rows of queries and keys are reordered at all: their scores stay what they were."""
     numbers = np.random.default_rng(0)
@@ -211,8 +209,6 @@ def test_converting_leaves_the_source_and_the_global_random_state(tmp_path):
 
 
 # --- what is refused --------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("keys", "message"),
     [
