@@ -14,12 +14,7 @@ import mlx.core as mx
 import numpy as np
 import pytest
 from mlx_lm.models import cache as mlx_cache
-from mlx_lm.models.cache import (
-    BatchKVCache,
-    BatchRotatingKVCache,
-    CacheList,
-    KVCache,
-)
+from mlx_lm.models.cache import BatchKVCache, BatchRotatingKVCache, CacheList, KVCache
 from oracles.pairs import CHUNK, cache_for, lively
 from oracles.refusals import refuses
 from oracles.speculation import VOCAB, fresh_logits, make_cache, target

@@ -40,9 +40,7 @@ def test_doctor_prints_a_table_and_its_status_says_whether_all_is_well() -> None
         (("nonsense",), "invalid choice"),
     ],
 )
-def test_a_mistake_is_one_line_and_status_2(
-    arguments: tuple[str, ...], expected: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_mistake_is_one_line_and_status_2(arguments, expected, capsys):
     with pytest.raises(SystemExit) as ended:
         sys.exit(__main__.main(arguments))
     assert ended.value.code == 2
@@ -95,9 +93,7 @@ def test_demo_streams_two_stories_and_a_vote(capsys: pytest.CaptureFixture[str])
 
 @pytest.mark.grid(lambda end: end == signal.SIGINT)
 @pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_lab_serves_the_first_lesson_and_leaves_no_jupyterlab_behind(
-    end: signal.Signals, tmp_path: Path
-) -> None:
+def test_lab_serves_the_first_lesson_and_leaves_no_jupyterlab_behind(end, tmp_path):
     server = subprocess.Popen(
         [sys.executable, "-m", "lablib", "lab", "--no-browser", "--folder", str(tmp_path)],
         cwd=ROOT,
@@ -135,18 +131,14 @@ def test_lab_serves_the_first_lesson_and_leaves_no_jupyterlab_behind(
                 os.killpg(server.pid, signal.SIGKILL)
 
 
-def test_lab_without_lessons_says_what_to_do(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_lab_without_lessons_says_what_to_do(tmp_path, monkeypatch):
     monkeypatch.setattr(folders, "__file__", str(tmp_path / "lablib" / "folders.py"))
     with pytest.raises(ValueError, match="install lablib anew"):
         working_copy.notebooks_folder()
 
 
 @pytest.mark.parametrize("inside", [True, False])
-def test_the_lessons_are_in_the_package_or_beside_it(
-    inside: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_lessons_are_in_the_package_or_beside_it(inside, tmp_path, monkeypatch):
     """A wheel has them inside; a checkout, which an editable install leads to, beside."""
     package = tmp_path / "lablib"
     lessons = (package if inside else tmp_path) / "notebooks"
@@ -165,17 +157,13 @@ def no_copy(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("wanted", [None, 8899])
-def test_ports_that_are_all_taken_are_an_error(
-    wanted: int | None, monkeypatch: pytest.MonkeyPatch, no_copy: None
-) -> None:
+def test_ports_that_are_all_taken_are_an_error(wanted, monkeypatch, no_copy):
     monkeypatch.setattr(lab, "_is_free", lambda port: False)
     with pytest.raises(ValueError, match=f"port must be free, and {wanted or '8888 to 8987'} is"):
         lab.lab(open_browser=False, port=wanted)
 
 
-def test_a_port_that_another_program_takes_first_is_left_to_it(
-    monkeypatch: pytest.MonkeyPatch, no_copy: None
-) -> None:
+def test_a_port_that_another_program_takes_first_is_left_to_it(monkeypatch, no_copy):
     """Two labs that start together both see 8888 free, and one of them is later."""
     taken, begun = set(), []
 

@@ -4,7 +4,6 @@ import doctest
 import importlib
 import inspect
 import re
-from pathlib import Path
 from typing import Any, get_type_hints
 
 import lablib
@@ -106,9 +105,7 @@ def failures(name: str, text: str, world: dict[str, Any]) -> tuple[int, str]:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_each_public_name_has_an_example_and_it_runs(
-    name: str, world: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_each_public_name_has_an_example_and_it_runs(name, world, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     count, wrong = failures(name, told(NAMES[name]), world)
     assert count

@@ -38,9 +38,7 @@ def test_the_other_pythons_are_of_other_versions() -> None:
     assert versions.others(f">=3.{here[1]},<3.{here[1] + 1}") == {}
 
 
-def test_a_suite_that_fails_on_one_python_fails_and_shows_its_end(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_suite_that_fails_on_one_python_fails_and_shows_its_end(monkeypatch, capsys):
     def suite(python: Path, folder: Path, *more: str) -> tuple[int, str]:
         assert folder.is_dir()
         assert more == ("tests/cache",)

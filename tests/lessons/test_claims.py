@@ -60,7 +60,7 @@ CELLS = [
 ]
 NOTEBOOK = {"cells": CELLS}
 MADE = {
-    "text": 'claim("Three of them are right.", n == 3)\nclaim("It is faster than that.", a < b)',
+    "text": 'claim("Three of them are right.", n == 3)\nclaim("It is faster than that.", a < b)'
 }
 SAID = {"Nothing to see.": "definition"}
 

@@ -6,10 +6,7 @@ import json
 import lablib
 from lablib.course.lessons.lesson_07 import widgets
 from lablib.course.lessons.lesson_07.rounds import LOOKS, YOURS, RoundByRound
-from lablib.course.lessons.lesson_07.speed import (
-    TEXTBOOK,
-    LengthCurves,
-)
+from lablib.course.lessons.lesson_07.speed import TEXTBOOK, LengthCurves
 from lablib.course.replay.rounds import agreement
 from lablib.inference.decoding.rows import Verdict
 from lablib.inference.speculation.costs import Costs, expected_tokens

@@ -105,8 +105,7 @@ def test_a_lossless_rule_has_no_bias(rule) -> None:
 
 
 @pytest.mark.parametrize(
-    "rule",
-    [rest_of_another, no_zeros_behind, *(lab.every_rule()[name] for name in LOSING)],
+    "rule", [rest_of_another, no_zeros_behind, *(lab.every_rule()[name] for name in LOSING)]
 )
 def test_any_other_has(rule) -> None:
     assert lossless.bias(rule) > 0.01

@@ -14,12 +14,7 @@ import mlx.core as mx
 import numpy as np
 from mlx.utils import tree_map_with_path
 from mlx_lm.models import llama4, mamba
-from mlx_lm.models.cache import (
-    ConcatenateKVCache,
-    KVCache,
-    QuantizedKVCache,
-    RotatingKVCache,
-)
+from mlx_lm.models.cache import ConcatenateKVCache, KVCache, QuantizedKVCache, RotatingKVCache
 from oracles.speculation import VOCAB
 
 CHUNK = 16  # tokens that a layer with chunked attention (llama4) sees at most

@@ -62,10 +62,7 @@ def test_the_replay_is_the_engine_round_by_round(kind, gamma) -> None:
     small = near(model, 0.1)
     drafter, found = {
         "model": lambda: (DraftModel(small), guesses_of_model(small, prompt, tokens)),
-        "exit": lambda: (
-            EarlyExit(1),
-            guesses_of_model(first_layers(model, 1), prompt, tokens),
-        ),
+        "exit": lambda: (EarlyExit(1), guesses_of_model(first_layers(model, 1), prompt, tokens)),
         "gram": lambda: (NGram(), guesses_of_ngram(NGram(), prompt, tokens)),
     }[kind]()
     iterator = SpeculativeTokenIterator(

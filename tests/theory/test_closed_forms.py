@@ -1,12 +1,7 @@
 """Closed forms, against simulation by hand and against each other."""
 
 from lablib.course.theory import closed_forms as theory
-from lablib.inference.speculation.costs import (
-    Costs,
-    best_draft_tokens,
-    expected_tokens,
-    speedup,
-)
+from lablib.inference.speculation.costs import Costs, best_draft_tokens, expected_tokens, speedup
 from lablib.validation import BadType, BadValue
 
 import numpy as np

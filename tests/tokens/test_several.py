@@ -139,11 +139,7 @@ def test_what_has_no_meaning_for_several_is_refused_by_name(shipped, draft):
         (["On", [9999]], {}, r"prompts\[1\]\[0\] must be between 0"),
         (["On"], {"cache": []}, "unknown option 'cache'"),
         (["On"], {"draft_cache": []}, "unknown option 'draft_cache'"),
-        (
-            ["On"],
-            {"draft_cache": []},
-            "'draft_cache' of several prompts: it is for one",
-        ),
+        (["On"], {"draft_cache": []}, "'draft_cache' of several prompts: it is for one"),
         (["On"], {"stream": 1}, "unknown option 'stream'"),
         (["On"], {"ended": print}, "unknown option 'ended'"),
         (["On"], {"top_logprobs": [1, 2]}, "top_logprobs must be one, or one for each of 1, got 2"),

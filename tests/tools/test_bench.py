@@ -149,9 +149,7 @@ def test_random_models_have_the_size_they_are_named_for(tmp_path: Path) -> None:
 
 
 # --- the command ------------------------------------------------------------------------------
-def test_a_quick_bench_of_everything_against_mlx_lm(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_quick_bench_of_everything_against_mlx_lm(tmp_path, capsys):
     """Both sides' greedy texts must agree, or the status is 1."""
     numbers, picture = tmp_path / "bench.json", tmp_path / "bench.svg"
     arguments = ["bench", "--quick", "--turns", "1", "--only", "decode|sums|votes"]
@@ -202,9 +200,7 @@ def test_an_environment_without_the_peer_is_named() -> None:
             run.bench(["async"], plan=QUICK, genlm=python)
 
 
-def test_an_old_checkout_takes_its_turns_in_place_of_the_peers(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_an_old_checkout_takes_its_turns_in_place_of_the_peers(capsys):
     found = run.bench(["decode", "products"], plan=QUICK, turns=1, only="target$|192", old=ROOT)
     assert {case["base"] for case in found["cases"]} == {OLD}
     assert {side["side"] for case in found["cases"] for side in case["sides"]} == {LABLIB, OLD}

@@ -18,14 +18,7 @@ from lablib.machine.doctor import doctor
 from lablib.models import LanguageModel, hybrid_config, llama_config, zoo
 from lablib.tools import cards, parts, report, results, speculation, votes
 from lablib.tools import evaluation as run
-from lablib.tools.completions import (
-    QUICK,
-    Drawn,
-    Plan,
-    distinct_ngrams,
-    examples,
-    quality,
-)
+from lablib.tools.completions import QUICK, Drawn, Plan, distinct_ngrams, examples, quality
 from lablib.tools.requirements import checks
 from lablib.tools.results import at
 from lablib.tools.saving import save
@@ -160,9 +153,7 @@ def test_each_token_has_the_class_of_its_characters() -> None:
 
 
 @pytest.mark.parametrize("kind", ["draft", "n-gram"])
-def test_greedy_replay_counts_what_the_engine_counts(
-    target: LanguageModel, draft: LanguageModel, kind: str
-) -> None:
+def test_greedy_replay_counts_what_the_engine_counts(target, draft, kind):
     """Accepted, reached and rounds of the real engine on the same texts."""
     stops = list(range(2, 30))
     tokenizer = tasks.load_tokenizer()
@@ -310,9 +301,7 @@ def evaluated(out: Path, models: Path, monkeypatch: pytest.MonkeyPatch) -> dict:
 
 
 @pytest.mark.thorough
-def test_the_same_seed_measures_the_same(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_same_seed_measures_the_same(folder, tmp_path, monkeypatch):
     again = evaluated(tmp_path, folder, monkeypatch)
     assert again == workshop.stored(tmp_path)
     before = workshop.stored(folder)
@@ -408,11 +397,7 @@ def test_a_table_shows_temperatures_short_and_numbers_to_three_digits() -> None:
     lines = report._table(["temperature", "x", 4], [[0.5, 0.5, "a"], [2.0, 12.25, "b"]]).split("\n")
     assert [
         [cell.strip() for cell in line.split("|")[1:-1]] for line in lines if "-" not in line
-    ] == [
-        ["temperature", "x", "4"],
-        ["0.5", "0.500", "a"],
-        ["2", "12.250", "b"],
-    ]
+    ] == [["temperature", "x", "4"], ["0.5", "0.500", "a"], ["2", "12.250", "b"]]
 
 
 def test_results_are_json_with_five_digits() -> None:

@@ -10,14 +10,7 @@ from lablib.inference.speculation.speculative_iterator import SpeculativeTokenIt
 from lablib.models import LanguageModel, llama_config, load, load_head, zoo
 from lablib.models.head import DraftHead
 from lablib.tools import chat_prompts, descent, head_training
-from lablib.tools.head_training import (
-    HEADS,
-    HeadRecipe,
-    guesses,
-    prompts_of,
-    save_head,
-    train_head,
-)
+from lablib.tools.head_training import HEADS, HeadRecipe, guesses, prompts_of, save_head, train_head
 from lablib.tools.saving import save
 from lablib.validation import BadValue
 

@@ -66,9 +66,7 @@ def test_ranks_change_nothing(ranks: int, alone: list[str], tmp_path: Path) -> N
         ("raise:1", r"rank 1 \(.+, process \d+\) failed at .*ValueError: no such luck"),
     ],
 )
-def test_a_lost_rank_is_named_and_the_run_goes_on(
-    fault: str, said: str, alone: list[str], tmp_path: Path
-) -> None:
+def test_a_lost_rank_is_named_and_the_run_goes_on(fault, said, alone, tmp_path):
     out, begun = tmp_path / "swept.jsonl", time.monotonic()
     status, words = swept(2, out, patience=1.5, fault=fault)
     assert status != 0

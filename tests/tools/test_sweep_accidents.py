@@ -333,9 +333,7 @@ def test_a_lock_leaves_nothing_and_is_taken_again(tmp_path: Path) -> None:
         (lambda line: b"", "JSONDecodeError"),
     ],
 )
-def test_a_damaged_line_is_named_set_aside_and_computed_again(
-    damage, why: str, tmp_path: Path, capsys
-) -> None:
+def test_a_damaged_line_is_named_set_aside_and_computed_again(damage, why, tmp_path, capsys):
     out, asked = tmp_path / "out.jsonl", []
     found = swept(out)
     whole = out.read_bytes()
@@ -541,10 +539,7 @@ def test_what_would_be_read_as_damaged_is_refused_before_it_is_written(what, kep
 
 @pytest.mark.parametrize(
     ("record", "said"),
-    [
-        ({"i": 9}, r'got {"i":9}'),
-        ({"i": 0, "x": "\ud800"}, r"UnicodeEncodeError: .*surrogates"),
-    ],
+    [({"i": 9}, r'got {"i":9}'), ({"i": 0, "x": "\ud800"}, r"UnicodeEncodeError: .*surrogates")],
 )
 def test_a_record_that_would_cost_others_theirs_is_its_units_failure(record, said, tmp_path):
     """Four became one; and of a whole round nothing was written."""

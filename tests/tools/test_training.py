@@ -58,9 +58,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return train("tiny", tmp_path_factory.mktemp("tiny"), recipe=TINY, progress=False)
 
 
-def test_the_same_seed_gives_the_same_weights_and_another_seed_others(
-    trained: Path, tmp_path: Path
-) -> None:
+def test_the_same_seed_gives_the_same_weights_and_another_seed_others(trained, tmp_path):
     assert same(trained, train("tiny", tmp_path / "again", recipe=TINY, progress=False))
     other = dataclasses.replace(TINY, seed=1)
     assert not same(trained, train("tiny", tmp_path / "other", recipe=other, progress=False))
@@ -80,9 +78,7 @@ def stop(monkeypatch: pytest.MonkeyPatch, recipe: Recipe, step: int) -> None:
 
 
 @pytest.mark.parametrize("stop_at", [7, 33])
-def test_an_interrupted_run_goes_on_to_the_same_weights(
-    trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stop_at: int
-) -> None:
+def test_an_interrupted_run_goes_on_to_the_same_weights(trained, tmp_path, monkeypatch, stop_at):
     """Stopped in either stage, a few steps after a resume point."""
     stop(monkeypatch, TINY, stop_at)
     with pytest.raises(KeyboardInterrupt):
@@ -139,9 +135,7 @@ def test_training_leaves_the_global_random_state_alone(tmp_path: Path) -> None:
     assert mx.random.state[0].tolist() == before
 
 
-def test_a_resume_point_of_another_recipe_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_resume_point_of_another_recipe_is_refused(tmp_path, monkeypatch):
     real = batches
     monkeypatch.setattr(training, "batches", lambda recipe: itertools.islice(real(recipe), 6))
     monkeypatch.setattr(training, "save", lambda *_, **__: pytest.fail("must not finish"))
@@ -156,9 +150,7 @@ def test_a_resume_point_of_another_recipe_is_refused(
         train("tiny", tmp_path, recipe=TINY, progress=False)
 
 
-def test_a_finished_run_is_left_as_it_is(
-    trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_finished_run_is_left_as_it_is(trained, tmp_path, monkeypatch):
     shutil.copytree(trained, tmp_path, dirs_exist_ok=True)
     monkeypatch.setattr(training, "batches", lambda _: pytest.fail("must not train"))
     assert train("tiny", tmp_path, recipe=TINY, progress=False) == tmp_path
@@ -233,9 +225,7 @@ def test_a_prompt_weighs_less_than_its_answer() -> None:
     assert (np.array(next(batches(plain))[2]) == 1).all()
 
 
-def test_a_student_learns_from_its_teacher(
-    trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_student_learns_from_its_teacher(trained, tmp_path, monkeypatch):
     """It comes nearer to the teacher than it was, and than the same training without one."""
     alone = dataclasses.replace(TINY, stages=(Stage(70, 4, 48), Stage(6, 2, 96)), seed=5)
     taught = [dataclasses.replace(stage, teacher=str(trained)) for stage in alone.stages]
@@ -260,9 +250,7 @@ def test_a_student_learns_from_its_teacher(
     ("name", "digest"),
     [("target", "67963c758e79b006"), ("draft", "bd783f19487f1203"), ("hybrid", "f440b40f5e1d1b62")],
 )
-def test_the_shipped_recipes_begin_with_the_batch_that_they_began_with(
-    name: str, digest: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_shipped_recipes_begin_with_the_batch_that_they_began_with(name, digest, monkeypatch):
     """Else training would not reproduce what is shipped: generator, tokenizer, shards, packing."""
     monkeypatch.setattr(training, "_SHARD", SHARD)
     batch = next(batches(RECIPES[name]))

@@ -134,9 +134,7 @@ def test_training_lowers_the_loss_and_repeats_itself(folder: Path, tmp_path: Pat
     assert stored[0] == stored[1] != stored[2]
 
 
-def test_it_is_stored_in_half_precision_and_is_no_language_model(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_it_is_stored_in_half_precision_and_is_no_language_model(folder, monkeypatch):
     weights = mx.load(str(folder / "verifier" / "model.safetensors"))
     assert {w.dtype for w in weights.values()} == {mx.float16}
     assert weights["weight"].shape == (512, D)
