@@ -42,6 +42,11 @@ class Forwards:
             raise
 
 
+async def turns(count):
+    for _ in range(count):
+        await asyncio.sleep(0)
+
+
 def ask(queue, number):
     future = asyncio.get_running_loop().create_future()
     queue.ask((number,), future)
@@ -93,8 +98,7 @@ async def test_equal_prompts_run_once_waiting_or_running():
     forwards = Forwards(steps=3)
     queue = QueryQueue(forwards, 4, FOREVER)
     early = [ask(queue, number) for number in (1, 1, 2, 1)]
-    await asyncio.sleep(0)
-    await asyncio.sleep(0)
+    await turns(2)
     late = ask(queue, 2)  # while its prompt is running
     assert await asyncio.gather(*early, late) == [-1, -1, -2, -1, -2]
     assert forwards.batches == [[(1,), (2,)]]
@@ -103,11 +107,11 @@ async def test_equal_prompts_run_once_waiting_or_running():
 @in_loop
 async def test_other_tasks_have_their_turn_between_forwards():
     queue = QueryQueue(Forwards(steps=50), 1, FOREVER)
-    future, turns = ask(queue, 1), 0
+    future, count = ask(queue, 1), 0
     while not future.done():
-        await asyncio.sleep(0)
-        turns += 1
-    assert turns >= 50
+        await turns(1)
+        count += 1
+    assert count >= 50
 
 
 @in_loop
@@ -130,8 +134,7 @@ async def test_a_cancelled_awaiter_does_not_disturb_its_batch():
     queue = QueryQueue(forwards, 3, FOREVER)
     futures = [ask(queue, number) for number in range(3)]
     futures[0].cancel()  # before the batch began
-    await asyncio.sleep(0)
-    await asyncio.sleep(0)
+    await turns(2)
     futures[1].cancel()  # while it runs
     assert await futures[2] == -2
     assert forwards.batches == [[(1,), (2,)]]
@@ -142,12 +145,10 @@ async def test_a_batch_nobody_waits_for_stops():
     forwards = Forwards(steps=1000)
     queue = QueryQueue(forwards, 2, FOREVER)
     futures = [ask(queue, number) for number in range(2)]
-    await asyncio.sleep(0)
-    await asyncio.sleep(0)
+    await turns(2)
     for future in futures:
         future.cancel()
-    for _ in range(5):
-        await asyncio.sleep(0)
+    await turns(5)
     assert (forwards.closed, queue.waiting) == (1, [])
     assert await asyncio.gather(ask(queue, 0), ask(queue, 5), return_exceptions=True) == [0, -5]
 
@@ -157,8 +158,7 @@ async def test_a_reset_cancels_what_waits_and_what_runs():
     forwards = Forwards(steps=1000)
     queue = QueryQueue(forwards, 2, FOREVER)
     running, waiting = [ask(queue, 0), ask(queue, 1)], ask(queue, 2)
-    await asyncio.sleep(0)
-    await asyncio.sleep(0)
+    await turns(2)
     queue.cancel()
     again = ask(queue, 0)
     for future in (*running, waiting):
@@ -260,6 +260,10 @@ class Shaky(LanguageModel):
         return self
 
 
+def check(row, expected):
+    assert np.abs(np.array(row) - expected).max() < 1e-4
+
+
 def fresh_rows(model, prompts):
     """Log-probabilities by forwards of whole prompts, equal lengths together."""
     rows = {}
@@ -295,8 +299,7 @@ def load(count, seed):
     heaviest = 0
 
     async def query(prompt):
-        for _ in range(draw.randint(0, 300)):  # turns of the loop, not seconds: a slow machine
-            await asyncio.sleep(0)  # has the same trouble as a fast one
+        await turns(draw.randint(0, 300))  # not seconds: a slow machine has the same trouble
         return await lm.next_token_logprobs(prompt)
 
     async def trouble(tasks):
@@ -313,8 +316,7 @@ def load(count, seed):
             elif what < 0.4:
                 prompt = draw.choice(prompts)
                 with suppress(Fault):
-                    row = np.array(lm.next_token_logprobs_sync(prompt))
-                    assert np.abs(row - expected[prompt]).max() < 1e-4
+                    check(lm.next_token_logprobs_sync(prompt), expected[prompt])
             heaviest = max(heaviest, nbytes(lm))
 
     async def run():
@@ -335,7 +337,7 @@ def load(count, seed):
             assert isinstance(task.exception(), Fault)
             outcomes["failed"] += 1
         else:
-            assert np.abs(np.array(task.result()) - expected[prompt]).max() < 1e-4
+            check(task.result(), expected[prompt])
             outcomes["answered"] += 1
     assert sum(outcomes.values()) == count
     assert all(outcomes.values()), outcomes
@@ -354,8 +356,7 @@ def load(count, seed):
 def test_load_with_faults():
     lm, expected = load(2000, seed=1)
     for prompt in list(expected)[::10]:
-        row = np.array(lm.next_token_logprobs_sync(prompt))
-        assert np.abs(row - expected[prompt]).max() < 1e-4
+        check(lm.next_token_logprobs_sync(prompt), expected[prompt])
 
 
 @pytest.mark.slow
@@ -381,8 +382,8 @@ def test_a_fault_leaves_the_cache_as_it_was():
         assert (lm.cache.slab.used, lm.cache.root.pins) == (before[1], 0)
     model.failing_at(0.0)
     forwards = lm.stats["token_forwards"]
-    row = np.array(lm.next_token_logprobs_sync([1, 2, 3, 4]))
-    assert np.abs(row - fresh_rows(model, [(1, 2, 3, 4)])[1, 2, 3, 4]).max() < 1e-4
+    row = lm.next_token_logprobs_sync([1, 2, 3, 4])
+    check(row, fresh_rows(model, [(1, 2, 3, 4)])[1, 2, 3, 4])
     assert lm.stats["token_forwards"] == forwards + 1
     assert [len(batch.forwards) for batch in lm.trace] == [1] + [0] * 4 + [1]
 
@@ -406,8 +407,8 @@ def test_what_a_failing_evaluation_leaves_of_the_cache(monkeypatch, call, kept):
         lm.next_token_logprobs_sync([1, 2, 3, 4])
     monkeypatch.undo()
     assert lm.cache.tokens == lm.cache.slab.used == kept
-    row = np.array(lm.next_token_logprobs_sync([1, 2, 3, 4]))
-    assert np.abs(row - fresh_rows(model, [(1, 2, 3, 4)])[1, 2, 3, 4]).max() < 1e-4
+    row = lm.next_token_logprobs_sync([1, 2, 3, 4])
+    check(row, fresh_rows(model, [(1, 2, 3, 4)])[1, 2, 3, 4])
 
 
 @in_loop
@@ -421,12 +422,11 @@ async def test_clearing_and_synchronous_calls_while_a_batch_runs():
         await asyncio.sleep(0)
         if turn == 5:
             lm.clear_cache()
-        row = lm.next_token_logprobs_sync((1, 2, 3))
-        assert np.abs(np.array(row) - expected[1, 2, 3]).max() < 1e-4
+        check(lm.next_token_logprobs_sync((1, 2, 3)), expected[1, 2, 3])
         if turn == 8:
             lm.cache_kv(prompts[0])
     for prompt, task in zip(prompts, tasks, strict=True):
-        assert np.abs(np.array(await task) - expected[prompt]).max() < 1e-4
+        check(await task, expected[prompt])
     assert lm.cache.root.pins == 0
     assert lm.cache.slab.used == lm.cache.kv_tokens
 
