@@ -20,10 +20,9 @@ import pytest
 ROOT = Path(__file__).parents[2]
 
 
-def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "lablib", *arguments], capture_output=True, text=True, cwd=ROOT
-    )
+def run(*arguments: str, options: tuple = ()) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, *options, "-m", "lablib", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
 
 
 def test_doctor_prints_a_table_and_its_status_says_whether_all_is_well() -> None:
@@ -48,9 +47,7 @@ def test_a_mistake_is_one_line_and_status_2(arguments, expected, capsys):
 
 
 def test_before_the_install_the_command_says_how_to_install() -> None:
-    done = subprocess.run(  # -S: as if nothing were installed
-        [sys.executable, "-S", "-m", "lablib"], capture_output=True, text=True, cwd=ROOT
-    )
+    done = run(options=("-S",))  # as if nothing were installed
     assert done.returncode == 2
     (line,) = done.stderr.splitlines()
     assert " has no numpy" in line
@@ -94,13 +91,9 @@ def test_demo_streams_two_stories_and_a_vote(capsys: pytest.CaptureFixture[str])
 @pytest.mark.grid(lambda end: end == signal.SIGINT)
 @pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_lab_serves_the_first_lesson_and_leaves_no_jupyterlab_behind(end, tmp_path):
-    server = subprocess.Popen(
-        [sys.executable, "-m", "lablib", "lab", "--no-browser", "--folder", str(tmp_path)],
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
+    command = [sys.executable, "-m", "lablib", "lab", "--no-browser", "--folder", str(tmp_path)]
+    own = {"cwd": ROOT, "stdout": subprocess.PIPE, "text": True, "start_new_session": True}
+    server = subprocess.Popen(command, **own)
     try:
         printed = ""
         while not (url := re.search(r"Open (http://127\.0\.0\.1:\d+/\S+)", printed)):
@@ -195,16 +188,12 @@ def test_the_default_command_is_lab(monkeypatch: pytest.MonkeyPatch) -> None:
     assert started == [{"open_browser": True, "update": False, **asked}]
 
 
-@pytest.mark.parametrize(
-    ("option", "variable", "threads"),
-    [
-        ((), None, "1"),
-        ((), "3", "3"),
-        (("--threads", "2"), None, "2"),
-        (("--threads", "2"), "3", "2"),
-    ],
-)
-def test_training_starts_over_once_with_the_threads_that_were_asked_for(
+TWO = ("--threads", "2")
+THREADS = [((), None, "1"), ((), "3", "3"), (TWO, None, "2"), (TWO, "3", "2")]
+
+
+@pytest.mark.parametrize(("option", "variable", "threads"), THREADS)
+def test_training_starts_over_once_with_the_threads_asked_for(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, option: tuple, variable: str, threads: str
 ) -> None:
     """The option, else the variable, else the one thread of the shipped checkpoints."""

@@ -56,6 +56,11 @@ CACHES = {
 }
 
 
+@pytest.fixture
+def model():
+    return Recorder(random_table())
+
+
 def ids(iterator):
     return [token.id for token in iterator]
 
@@ -75,9 +80,8 @@ def assert_reads(kind, cache, history):
 @pytest.mark.parametrize("name", MODELS)
 def test_greedy_tokens_are_the_best_of_fresh_forwards(name, step):
     model = MODELS[name]
-    with TokenIterator(
-        model, PROMPT, max_tokens=12, temperature=0, prefill_step_size=step
-    ) as iterator:
+    greedy = {"max_tokens": 12, "temperature": 0}
+    with TokenIterator(model, PROMPT, prefill_step_size=step, **greedy) as iterator:
         tokens = list(iterator)
     text = PROMPT + iterator.tokens
     logits = np.array(model(mx.array([text]))[0, len(PROMPT) - 1 : -1], dtype=np.float64)
@@ -126,8 +130,7 @@ def test_seeds_are_the_only_randomness():
     assert mx.random.state[0].tolist() == before
 
 
-def test_top_logprobs_are_the_models_best():
-    model = Recorder(random_table())
+def test_top_logprobs_are_the_models_best(model):
     iterator = TokenIterator(model, [1, 2], max_tokens=5, seed=0, temperature=0.5, top_logprobs=3)
     history = [1, 2]
     for token in iterator:
@@ -141,8 +144,7 @@ def test_top_logprobs_are_the_models_best():
 
 
 @pytest.mark.parametrize("n", [1, 2, 7])
-def test_max_tokens_is_exact(n):
-    model = Recorder(random_table())
+def test_max_tokens_is_exact(model, n):
     iterator = TokenIterator(model, [1, 2, 3], max_tokens=n, seed=0)
     assert len(ids(iterator)) == n
     assert iterator.stats["finish_reason"] == "length"
@@ -151,8 +153,7 @@ def test_max_tokens_is_exact(n):
 
 
 @pytest.mark.parametrize("form", [list, tuple, set, frozenset, np.array, mx.array])
-def test_a_stop_token_is_the_last(form):
-    model = Recorder(random_table())
+def test_a_stop_token_is_the_last(model, form):
     plain = ids(TokenIterator(model, [1, 2], max_tokens=30, seed=3))
     stop = plain[9]
     end = plain.index(stop)
@@ -171,9 +172,8 @@ def test_the_cache_stands_at_the_returned_tokens(kind, ending):
     whole = ids(TokenIterator(model, PROMPT, max_tokens=8, cache=empty(model), temperature=0))
     stops = [whole[4]] if ending == "stop" else []
     cache = empty(model)
-    with TokenIterator(
-        model, PROMPT, max_tokens=8, stop_tokens=stops, cache=cache, temperature=0
-    ) as iterator:
+    more = {"max_tokens": 8, "stop_tokens": stops, "temperature": 0}
+    with TokenIterator(model, PROMPT, cache=cache, **more) as iterator:
         for _ in iterator:
             if ending.startswith("closed") and len(iterator.tokens) == int(ending[-1]):
                 break
@@ -199,8 +199,7 @@ def test_going_on_equals_never_having_stopped(kind):
     assert tokens == whole
 
 
-def test_nothing_is_read_before_the_first_token_is_asked_for():
-    model = Recorder(random_table())
+def test_nothing_is_read_before_the_first_token_is_asked_for(model):
     with TokenIterator(model, [1, 2, 3]) as iterator:
         pass
     assert model.calls == []
@@ -232,8 +231,7 @@ def test_it_runs_ahead_only_where_the_way_back_is_open(wrapped, ahead):
 
 
 @pytest.mark.parametrize("window", range(1, 14))
-def test_a_window_that_fills_on_the_way_is_never_overrun(window):
-    model = Recorder(random_table())
+def test_a_window_that_fills_on_the_way_is_never_overrun(model, window):
     for n in range(1, 9):
         cache = [RotatingKVCache(window) for _ in range(2)]
         with TokenIterator(model, PROMPT[:4], max_tokens=20, cache=cache, seed=0) as iterator:
@@ -310,8 +308,7 @@ def test_logits_that_are_not_finite_are_refused_at_their_token(bad, options):
 
 
 # -- logits processors -----------------------------------------------------------------------
-def test_logits_processors_see_every_token_once_and_decide():
-    model = Recorder(random_table())
+def test_logits_processors_see_every_token_once_and_decide(model):
     seen = []
 
     def ban_even(tokens, logits):
@@ -335,9 +332,8 @@ def test_logits_processors_see_every_token_once_and_decide():
     assert model.token_forwards == 2 + 8 - 1
 
 
-def test_a_processor_may_write_in_place():
+def test_a_processor_may_write_in_place(model):
     """The log-probabilities that are reported are the model's own all the same."""
-    model = Recorder(random_table())
 
     def in_place(tokens, logits):
         logits[:, 3] = logits[:, 3] - 6.0
@@ -353,8 +349,7 @@ def test_a_processor_may_write_in_place():
     assert told[0] == told[1]
 
 
-def test_a_seed_may_come_from_numpy():
-    model = Recorder(random_table())
+def test_a_seed_may_come_from_numpy(model):
     one, other = (
         [token.id for token in TokenIterator(model, [1], max_tokens=9, seed=seed)]
         for seed in (2**40 + 3, np.int64(2**40 + 3))
@@ -362,8 +357,7 @@ def test_a_seed_may_come_from_numpy():
     assert one == other
 
 
-def test_a_processor_that_bans_everything_or_fails_is_reported():
-    model = Recorder(random_table())
+def test_a_processor_that_bans_everything_or_fails_is_reported(model):
 
     def ban_all(tokens, logits):
         return mx.full(logits.shape, -mx.inf)
@@ -386,8 +380,7 @@ def test_a_processor_that_bans_everything_or_fails_is_reported():
 
 
 # -- counts ----------------------------------------------------------------------------------
-def test_stats_are_exact_and_current():
-    model = Recorder(random_table())
+def test_stats_are_exact_and_current(model):
     iterator = TokenIterator(model, [1] * 10, max_tokens=5, seed=0, prefill_step_size=4)
     stats = iterator.stats
     expected = {"prompt_tokens": 10, "tokens": 0, "target_calls": 0, "token_forwards": 0}
@@ -451,8 +444,7 @@ def test_bad_input_is_refused_before_any_work(prompt, options, message):
     assert kv.offset(cache) == 4
 
 
-def test_a_cache_that_does_not_fit_is_refused():
-    model = Recorder(random_table())
+def test_a_cache_that_does_not_fit_is_refused(model):
     for cache, message in (
         ([KVCache()], "cache must have an entry for each of 2 layers, got 1"),
         (KVCache(), "cache must be a list as kv.make returns it, got KVCache"),

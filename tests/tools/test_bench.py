@@ -182,20 +182,15 @@ def test_a_quick_bench_of_everything_against_mlx_lm(tmp_path, capsys):
         (["--out", "x.pdf"], "out must end in .svg or .png"),
     ],
 )
-def test_bad_arguments_are_refused_before_any_work(
-    arguments: list[str], words: str, monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:  # fmt: skip
+def test_bad_arguments_are_refused_before_any_work(arguments, words, monkeypatch, capsys):
     monkeypatch.setattr(run, "Side", lambda *_: pytest.fail("it went to work"))
     assert __main__.main(["bench", *arguments]) == 2
     assert words in capsys.readouterr().err
 
 
 def test_an_environment_without_the_peer_is_named() -> None:
-    for python, words in (
-        (sys.executable, "No module named|genlm"),
-        ("/no/such/python", "No such"),
-    ):
+    peers = {sys.executable: "No module named|genlm", "/no/such/python": "No such"}
+    for python, words in peers.items():
         with pytest.raises(ValueError, match=f"genlm must be a Python with genlm-backend.*{words}"):
             run.bench(["async"], plan=QUICK, genlm=python)
 

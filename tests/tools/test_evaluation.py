@@ -83,11 +83,9 @@ def drawn_of(task: str, completions: list[list[int]], temperature: float = 0.0) 
 
 def answers_of(task: str, n: int) -> list[list[int]]:
     """The right answers as token ids, ``</s>`` included."""
-    tokenizer = tasks.load_tokenizer()
-    return [
-        [*tokenizer.encode(problem.answer).ids[1:], END]
-        for problem in tasks.TASKS[task].problems(3, n)
-    ]
+    encode = tasks.load_tokenizer().encode
+    problems = tasks.TASKS[task].problems(3, n)
+    return [[*encode(problem.answer).ids[1:], END] for problem in problems]
 
 
 def test_right_answers_are_right_and_must_end() -> None:
@@ -395,9 +393,8 @@ def test_checks_follow_the_numbers(folder: Path) -> None:
 
 def test_a_table_shows_temperatures_short_and_numbers_to_three_digits() -> None:
     lines = report._table(["temperature", "x", 4], [[0.5, 0.5, "a"], [2.0, 12.25, "b"]]).split("\n")
-    assert [
-        [cell.strip() for cell in line.split("|")[1:-1]] for line in lines if "-" not in line
-    ] == [["temperature", "x", "4"], ["0.5", "0.500", "a"], ["2", "12.250", "b"]]
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines if "-" not in line]
+    assert rows == [["temperature", "x", "4"], ["0.5", "0.500", "a"], ["2", "12.250", "b"]]
 
 
 def test_results_are_json_with_five_digits() -> None:
@@ -419,12 +416,11 @@ def test_what_is_missing_is_said_in_one_line(tmp_path: Path, capsys) -> None:
     assert "train it" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    ("passed", "options", "status"), [(True, [], 0), (False, [], 1), (False, ["--quick"], 0)]
-)
-def test_the_status_says_whether_all_is_met_and_a_quick_run_need_not(
-    monkeypatch: pytest.MonkeyPatch, passed: bool, options: list[str], status: int
-) -> None:
+ENDS = [(True, [], 0), (False, [], 1), (False, ["--quick"], 0)]
+
+
+@pytest.mark.parametrize(("passed", "options", "status"), ENDS)
+def test_the_status_says_if_all_is_met_but_of_a_quick_run(monkeypatch, passed, options, status):
     rows = [{"passed": True}, {"passed": passed}]
     monkeypatch.setattr(run, "evaluate", lambda *_, **__: {"checks": rows})
     assert __main__.main(["evaluate", *options]) == status
