@@ -14,17 +14,12 @@ from lablib.machine import backend, scheduling
 from lablib.machine.doctor import doctor, measure_gflops
 
 import pytest
+from oracles.fresh import run
 from oracles.refusals import refuses
 
 linux = pytest.mark.skipif(
     backend.blas().source == "native", reason="Accelerate and Metal, or CUDA, come with MLX"
 )
-
-
-def run(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    clean = {k: v for k, v in os.environ.items() if not k.startswith(("LABLIB_", "OMP_"))}
-    command = [sys.executable, "-c", code]
-    return subprocess.run(command, env=clean | environment, capture_output=True, text=True)
 
 
 PRODUCT = """

@@ -104,9 +104,8 @@ def by_heart(problems) -> stories.Odds:
     def odds(logits, texts):
         probs = stories.baseline(logits, texts)
         if not texts[0]:
-            odds.ids = next(
-                (ids for first, ids in known if np.allclose(first, logits[0], atol=1e-2)), None
-            )
+            alike = (ids for row, ids in known if np.allclose(row, logits[0], atol=1e-2))
+            odds.ids = next(alike, None)
         if odds.ids:
             step = len(texts[0])
             probs = np.eye(logits.shape[1])[[odds.ids[min(step, len(odds.ids) - 1)]] * len(logits)]
@@ -201,9 +200,8 @@ def test_samples_are_those_of_the_model(pool) -> None:
     answered = [answer for each in pool.samples for answer, _ in each]
     assert {len(each) for each in pool.samples} == {sums.POOL}
     assert sum(answer is None for answer in answered) < 0.05 * len(answered)
-    right = np.mean(
-        [a == t for each, t in zip(pool.samples, pool.truths, strict=True) for a, _ in each]
-    )
+    pairs = zip(pool.samples, pool.truths, strict=True)
+    right = np.mean([answer == truth for each, truth in pairs for answer, _ in each])
     assert 0.3 < right < 0.8
     assert right < sums.ceiling(pool) <= 1
     assert sums.ceiling(toy([0, 1, 16])) == pytest.approx(2 / 3)
@@ -373,9 +371,8 @@ def test_compare_plays_both_on_every_seed(monkeypatch, lists) -> None:
     monkeypatch.setattr(drafts, "world", lambda seed: asked.append(seed) or lists)
     apart = board.compare("drafts", "one good answer", seeds=(4, 7))
     assert asked == [4, 7, 4, 7]
-    assert apart.value == pytest.approx(
-        drafts.play(PROPOSE.reference, lists).value - drafts.play(drafts.baseline, lists).value
-    )
+    good, base = (drafts.play(each, lists).value for each in (PROPOSE.reference, drafts.baseline))
+    assert apart.value == pytest.approx(good - base)
     assert board._here == []
     refuses(ValueError, "seeds must hold", board.compare, "drafts", "baseline", seeds=())
 

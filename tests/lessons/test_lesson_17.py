@@ -100,9 +100,8 @@ def test_weights_mend_a_mask(masked: Masked, name: str, dependence: float) -> No
     model, shown = ([m["bar"][3] for m in bars if m["hollow"] == outline] for outline in (1, 0))
     mass = np.repeat([mark["bar"][3] for mark in ways if "bar" in mark], 4)
     wanted = plain["wanted"]  # the mask's chance is the model's, divided by what was allowed
-    assert np.array(shown)[wanted] * mass[wanted] == pytest.approx(
-        np.array(model)[wanted], abs=1e-4
-    )
+    left = np.array(shown)[wanted] * mass[wanted]
+    assert left == pytest.approx(np.array(model)[wanted], abs=1e-4)
 
 
 def test_a_mask_alone_is_right_only_where_nothing_is_hidden(masked: Masked) -> None:
@@ -206,6 +205,5 @@ def test_forced_and_chosen_tokens_are_told_apart(totals: Grammar) -> None:
     kinds = chains.kinds(totals, [14], [*ids("1+2=3;3+4=8;8+0=8;8+9=7;7+7=4;#4"), 14])
     first, later = "cfcfcf", "ffcfcf"
     assert "".join(kind[0] for kind in kinds) == first + 4 * later + "fff"
-    assert np.flatnonzero(totals.allowed()).tolist() == [
-        *range(10)
-    ]  # the grammar itself has read nothing
+    # The grammar itself has read nothing.
+    assert np.flatnonzero(totals.allowed()).tolist() == [*range(10)]

@@ -74,7 +74,7 @@ def test_the_same_seed_gives_the_same_weights_and_another_seed_others(trained, t
     assert not same(trained, train("tiny", tmp_path / "other", recipe=other))
 
 
-def interrupted(recipe: Recipe, step: int, *arguments, **options) -> None:
+def interrupted(recipe: Recipe, step: int, /, *arguments, **options) -> None:
     """Train, and interrupt that at this step of this recipe; other recipes are left alone."""
 
     def stopping(asked: Recipe):
