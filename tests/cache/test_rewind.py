@@ -243,9 +243,8 @@ def test_a_processor_that_raises_in_the_first_round_leaves_no_draft_behind(kind,
         raise RuntimeError("a processor's own error")
 
     cache = make_cache(model, "window", window) if window else kv.make(model)
-    iterator = SpeculativeTokenIterator(
-        model, NGram(), prompt, cache=cache, logits_processors=[broken], draft_tokens=4
-    )
+    more = {"logits_processors": [broken], "draft_tokens": 4}
+    iterator = SpeculativeTokenIterator(model, NGram(), prompt, cache=cache, **more)
     refuses(RuntimeError, "own error", next, iterator)
     kept = [] if kv.offset(cache) == 0 else prompt[:-1]
     assert kept or (kind, window) == ("llama", 0)

@@ -74,9 +74,8 @@ def test_blocks_need_a_replay_only_for_recurrent_layers():
         ("hybrid", "kv", 1),
     ):
         model = target(kind)
-        rewinder = BatchRewinder(
-            model, batch(model, cache_kind, 4, [[1, 2, 3, 4, 5, 6], [7, 8]]), [6, 2]
-        )
+        started = batch(model, cache_kind, 4, [[1, 2, 3, 4, 5, 6], [7, 8]])
+        rewinder = BatchRewinder(model, started, [6, 2])
         rewinder.forward(mx.array([[1, 2, 3], [4, 5, 6]]))
         rewinder.rewind([2, 0])
         assert rewinder.calls == 1 + replays

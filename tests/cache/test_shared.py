@@ -65,10 +65,9 @@ def test_it_is_attention_over_both_parts(rows, heads, kv_heads, prefix, own, len
     q = normal(rows, heads, length, 8, seed=0, dtype=dtype) * 3
     parts = [normal(1, kv_heads, prefix, 8, seed=seed, dtype=dtype) for seed in (1, 2)]
     tails = [normal(rows, kv_heads, own, 8, seed=seed, dtype=dtype) for seed in (3, 4)]
-    whole = [
-        mx.concatenate([mx.broadcast_to(part, (rows, *part.shape[1:])), tail], axis=2)
-        for part, tail in zip(parts, tails, strict=True)
-    ]
+    pairs = zip(parts, tails, strict=True)
+    spread = [(mx.broadcast_to(part, (rows, *part.shape[1:])), tail) for part, tail in pairs]
+    whole = [mx.concatenate(pair, axis=2) for pair in spread]
     mask = own_mask = None
     if length > 1:
         mask = mx.arange(prefix + own) <= mx.arange(prefix + own - length, prefix + own)[:, None]

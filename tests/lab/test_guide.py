@@ -111,9 +111,8 @@ def minutes(lesson: str) -> tuple[str, int]:
 def test_the_guide_tells_of_a_lesson_what_the_lesson_says(lesson, sections):
     text = sections[lesson]
     assert f"**Time.** {minutes(lesson)[0]}." in text
-    (wrong,) = re.findall(
-        r'\*\*A misconception worth unlearning\.\*\* (\*".*?"\*)', "\n".join(texts(lesson))
-    )
+    pattern = r'\*\*A misconception worth unlearning\.\*\* (\*".*?"\*)'
+    (wrong,) = re.findall(pattern, "\n".join(texts(lesson)))
     assert f"**The misconception.** {wrong}" in text
     assert all(f"**{part}.**" in text for part in ("Goal", "Discuss", "Skip"))
     assert len(re.findall(r"^- \*.*[?.:\"]\* \S", text, re.M)) >= 2

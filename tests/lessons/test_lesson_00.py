@@ -25,9 +25,8 @@ def test_preflight_is_a_table_without_paths():
 
 def test_preflight_of_a_machine_without_mlx_passes_the_advice_on():
     facts = {"machine": "a", "python": "3.11 at /x", "mlx": "does not import"}
-    table = widgets.preflight(
-        SimpleNamespace(facts=facts, gflops=None, advice=("reinstall", "again"))
-    )
+    told = SimpleNamespace(facts=facts, gflops=None, advice=("reinstall", "again"))
+    table = widgets.preflight(told)
     assert "reinstall; again" in table
     assert "not measured" in table
 
@@ -103,9 +102,8 @@ def test_outlines_are_what_the_model_gave_at_any_temperature(teller):
             (panel,) = teller.draw({**data, "told": told, "comes": comes})["panels"]
             for each, hollow in ((own, True), (data["chances"], False)):
                 rare = [each[comes]] * (comes >= best)
-                marks = [
-                    m for m in panel["marks"] if "bar" in m and m.get("hollow", False) == hollow
-                ]
+                bars = [mark for mark in panel["marks"] if "bar" in mark]
+                marks = [mark for mark in bars if mark.get("hollow", False) == hollow]
                 lengths = [mark["bar"][1] for mark in marks]
                 assert lengths == pytest.approx([*each[:best], each[best:].sum(), *rare])
             ends = [mark["text"] for mark in panel["marks"] if "text" in mark]

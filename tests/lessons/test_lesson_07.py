@@ -30,10 +30,8 @@ def some_texts(n=12, length=30, seed=1, task="sums"):
     rng = np.random.default_rng(seed)
     flags = rng.random((n, length)) < rng.uniform(0.3, 0.95, size=(n, 1))
     classes = rng.choice(["operand", "sign"], size=(n, length))
-    return [
-        text_of(tuple(map(bool, row)), tuple(kinds.tolist()), task)
-        for row, kinds in zip(flags, classes, strict=True)
-    ]
+    pairs = zip(flags, classes, strict=True)
+    return [text_of(tuple(map(bool, row)), tuple(kinds.tolist()), task) for row, kinds in pairs]
 
 
 def text_of(agree, classes, task="sums"):
@@ -80,9 +78,8 @@ def test_rounds_count_from_one_and_the_correction_has_a_bar() -> None:
 def test_a_real_trace_knows_the_probability_of_the_correction() -> None:
     table = random_table(seed=4)
     target, draft = Recorder(table), Recorder(random_table(seed=5))
-    iterator = lablib.SpeculativeTokenIterator(
-        target, draft, [1, 2], max_tokens=20, draft_tokens=3, temperature=0.0, trace=True
-    )
+    options = {"max_tokens": 20, "draft_tokens": 3, "temperature": 0.0, "trace": True}
+    iterator = lablib.SpeculativeTokenIterator(target, draft, [1, 2], **options)
     assert [token.id for token in iterator]
     widget = RoundByRound({"one": ([1, 2], iterator.rounds)}, [str(i) for i in range(64)])
     kinds = set()
@@ -162,9 +159,8 @@ def test_replayed_rounds_are_those_of_the_engine(gamma) -> None:
     table = random_table(seed=4)
     noise = random_table(seed=5)
     target, draft = Recorder(table), Recorder(table + 0.5 * noise)
-    iterator = lablib.SpeculativeTokenIterator(
-        target, draft, [1, 2], max_tokens=80, draft_tokens=gamma, temperature=0.0, trace=True
-    )
+    options = {"max_tokens": 80, "draft_tokens": gamma, "temperature": 0.0, "trace": True}
+    iterator = lablib.SpeculativeTokenIterator(target, draft, [1, 2], **options)
     tokens = [token.id for token in iterator]
     found = widgets.whole_rounds(agreement(draft, [1, 2], tokens), gamma)
     kept = [each.accepted for each in iterator.rounds]
@@ -184,9 +180,8 @@ def test_whole_rounds_follow_one_another() -> None:
 def test_a_round_is_whole_if_its_bonus_still_belongs_to_the_text() -> None:
     assert widgets.whole_rounds((True, True, True), 3) == []
     assert widgets.whole_rounds((True, True, True, False), 3) == [(0, 3)]
-    assert widgets.whole_rounds((False, True, True), 2) == [
-        (0, 0)
-    ]  # decided before anything is drafted
+    # Decided before anything is drafted.
+    assert widgets.whole_rounds((False, True, True), 2) == [(0, 0)]
 
 
 def test_a_tally_counts_what_is_accepted_and_reached() -> None:
@@ -204,9 +199,8 @@ def test_a_tally_counts_what_is_accepted_and_reached() -> None:
 @pytest.mark.parametrize("gamma", range(1, 9))
 def test_chances_by_place_give_the_yield_exactly(gamma) -> None:
     counted = widgets.count_rounds(some_texts(), gamma)
-    assert expected_tokens(counted.by_position, gamma) == pytest.approx(
-        counted.tokens_per_round, abs=1e-12
-    )
+    found = expected_tokens(counted.by_position, gamma)
+    assert found == pytest.approx(counted.tokens_per_round, abs=1e-12)
     assert sum(a for a, _ in counted.classes.values()) == counted.accepted.sum()
     assert sum(r for _, r in counted.classes.values()) == counted.reached.sum()
 
@@ -221,10 +215,8 @@ def test_the_interval_covers_the_truth() -> None:
         covered += low <= sum(0.7**i for i in range(5)) <= high
     # the chance of fewer than 44 of 60 is below 1e-6 even if the interval covers only 93 %
     assert covered >= 44
-    assert (
-        widgets.count_rounds(texts[:1], 4).interval()
-        == (widgets.count_rounds(texts[:1], 4).tokens_per_round,) * 2
-    )
+    one = widgets.count_rounds(texts[:1], 4)
+    assert one.interval() == (one.tokens_per_round,) * 2
 
 
 def test_the_carpet_has_what_was_counted() -> None:
@@ -232,9 +224,8 @@ def test_the_carpet_has_what_was_counted() -> None:
     widget = widgets.Acceptance(texts, COSTS)
     data = widget.compute(draft_tokens=3, task="edits")
     counted = widgets.count_rounds(texts[12:], 3)
-    assert {name: share for name, share, *_ in data["classes"]} == {
-        name: kept / judged for name, (kept, judged) in counted.classes.items()
-    }
+    shares = {name: kept / judged for name, (kept, judged) in counted.classes.items()}
+    assert {name: share for name, share, *_ in data["classes"]} == shares
     for name, share, low, high, judged in data["classes"]:
         assert low <= share <= high
         assert judged == counted.classes[name][1]

@@ -24,9 +24,8 @@ def tiny():
 def random_guesses(rng, n, alpha):
     """A text whose places are guessed rightly with chance ``alpha`` each."""
     agree = rng.random(n) < alpha
-    right = [
-        next((i for i, a in enumerate(agree[k : k + 8]) if not a), min(8, n - k)) for k in range(n)
-    ]
+    wrong = [[i for i, a in enumerate(agree[k : k + 8]) if not a] for k in range(n)]
+    right = [next(iter(each), min(8, n - k)) for k, each in enumerate(wrong)]
     return Guesses((8,) * n, tuple(right))
 
 

@@ -24,9 +24,8 @@ def seen_by_hand(stays: int, most: int = 16, window: int = 6, fade: float = 0.8)
     """What a token at place ``stays`` sees of those before it."""
     places = np.arange(most)
     text = places < stays
-    return np.array(
-        [text, text & (places > stays - window), np.where(text, fade ** (stays - 1.0 - places), 0)]
-    ).astype(float)
+    kept = text & (places > stays - window), np.where(text, fade ** (stays - 1.0 - places), 0)
+    return np.array([text, *kept]).astype(float)
 
 
 def test_marks_are_what_a_layer_really_holds() -> None:
@@ -45,9 +44,8 @@ def test_marks_are_what_a_layer_really_holds() -> None:
 
 
 def test_snapshot_and_replay_is_right_whatever_is_done(memories) -> None:
-    for drafts, back, prompt, way in itertools.product(
-        (0, 1, 4, 6), (0, 1, 3, 6), (1, 3, 8), (widgets.REPLAY, widgets.SINGLY)
-    ):
+    every = (0, 1, 4, 6), (0, 1, 3, 6), (1, 3, 8), (widgets.REPLAY, widgets.SINGLY)
+    for drafts, back, prompt, way in itertools.product(*every):
         data = memories.compute(drafts, back, prompt, way)
         stays = prompt + drafts - min(back, drafts)
         assert data["stays"] == stays
@@ -86,9 +84,8 @@ def test_the_caption_names_what_is_wrong(memories) -> None:
         data = memories.compute(drafts=6, back=2, prompt=10, way=way)
         assert read(memories.draw(data))
         names = [name for _, name in memories.chart(data).panels[0]["y"]["ticks"]]
-        assert [name.endswith(": wrong") for name in names] == [
-            layer in data["wrong"] for layer in rewinding.LAYERS
-        ]
+        wrong = [layer in data["wrong"] for layer in rewinding.LAYERS]
+        assert [name.endswith(": wrong") for name in names] == wrong
 
 
 def test_the_cost_of_a_replay_is_that_of_many_rounds() -> None:
@@ -124,9 +121,8 @@ def test_costs_are_for_each_written_token() -> None:
         left, right, low, high = mark["bar"]
         areas[mark["fill"]] += 5 * (right - left) * (high - low)
     assert areas == pytest.approx({rewinding.FIRST: 5, rewinding.AGAIN: again})
-    assert "runs 1.00 times for each written token, with trimming 0.52" in widget.set(
-        alpha=0.5, drafted=4
-    )
+    said = "runs 1.00 times for each written token, with trimming 0.52"
+    assert said in widget.set(alpha=0.5, drafted=4)
 
 
 def test_healing_compares_the_same_tokens() -> None:

@@ -154,12 +154,10 @@ def test_the_film_names_its_events():
     assert drawn["query"] == [["a", False], ["bird", False], ["flew", False], ["off", False]]
     assert (drawn["number"], drawn["budget"], drawn["held"]) == (8, 8, 8)
     assert (drawn["total"], drawn["alone"]) == (film.compute(query=8, budget=8).total, 33)
-    assert widgets.EVICTED in {
-        e.status for e in widgets.edges(film.compute(query=8, budget=8), words)
-    }
-    refuses(
-        ValueError, "queries must be prompts of at least one word", widgets.TreeFilm, [["a"], []]
-    )
+    drawn = widgets.edges(film.compute(query=8, budget=8), words)
+    assert widgets.EVICTED in {edge.status for edge in drawn}
+    said = "queries must be prompts of at least one word"
+    refuses(ValueError, said, widgets.TreeFilm, [["a"], []])
     refuses(ValueError, "budget must be at least 6", widgets.TreeFilm, QUERIES, budget=5)
 
 

@@ -74,10 +74,8 @@ def test_under_match_a_tree_and_a_chain_share_what_the_target_writes(models):
     trees = sizes.TreeRounds(said(models, read), 6, 1.0, range(40))
     for seed in range(40):
         both = [every.of(seed, "match", 6) for every in (trees, chains)]
-        written = [
-            [*(one.drafts[node] for node in path), own]
-            for one, (path, own) in ((one, one.toss(seed)) for one in both)
-        ]
+        ends = [(one, *one.toss(seed)) for one in both]
+        written = [[*(one.drafts[node] for node in path), own] for one, path, own in ends]
         shared = min(map(len, written))
         assert written[0][:shared] == written[1][:shared]
         met += len(written[0]) != len(written[1])

@@ -28,9 +28,8 @@ def test_the_code_as_found_is_recognised_once_its_first_line_is_gone(exercise) -
 @pytest.mark.parametrize("exercise", exercises("15"), ids=lambda exercise: exercise.id)
 def test_a_report_names_no_cause(exercise) -> None:
     """Neither the title nor the report, nor what is said of the code as it was found."""
-    said = (
-        f"{exercise.title} {exercise.task} {exercise.misconceptions[f'{exercise.name}_as_found']}"
-    )
+    known = exercise.misconceptions[f"{exercise.name}_as_found"]
+    said = f"{exercise.title} {exercise.task} {known}"
     for word in ("zero", "mask", "softmax", "rotat", "heads", "state", "roll", "greedy", "argmax"):
         assert word not in said.lower()
 

@@ -236,9 +236,8 @@ def test_the_slider_sets_the_temperature_of_the_next_answer(model, plain, tokeni
     talk._buttons["New"].click()
     talk._heat.value = 0.0
     talk.send("On a")
-    assert talk.conversation.answer.text == generate(
-        model, plain, "On a", max_tokens=12, temperature=0, seed=1
-    )
+    alone = generate(model, plain, "On a", max_tokens=12, temperature=0, seed=1)
+    assert talk.conversation.answer.text == alone
     with pytest.raises(ValueError, match="temperature must be"):
         talk.conversation.temperature = -1
     assert talk.conversation.temperature == 0.0

@@ -67,9 +67,8 @@ def test_a_readers_text_is_cut(tab):
     ask(cuts, "sum 7 3 9 0 4 8:")
     answered(cuts)
     model, tokenizer = lablib.load("target")
-    with lablib.TokenIterator(
-        model, tokenizer.encode("sum 7 3 9 0 4 8:"), max_tokens=1, top_logprobs=4
-    ) as iterator:
+    prompt, how = tokenizer.encode("sum 7 3 9 0 4 8:"), {"max_tokens": 1, "top_logprobs": 4}
+    with lablib.TokenIterator(model, prompt, **how) as iterator:
         best = [tokenizer.decode([token]) for token, _ in next(iterator).top_logprobs]
     words = cuts.locator("svg text").all_text_contents()
     assert {word.replace(" ", "·") for word in best} <= {*words}

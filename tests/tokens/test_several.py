@@ -83,9 +83,8 @@ def test_a_model_that_cannot_share_a_batch_works_row_by_row(shipped):
 
     model = Script(np.random.default_rng(0).normal(size=(97, len(shipped))) * 3)
     together = generate(model, shipped, PROMPTS, seed=1, max_tokens=6)
-    alone = [
-        generate(model, shipped, p, seed=1, max_tokens=6, stream=i) for i, p in enumerate(PROMPTS)
-    ]
+    how = {"seed": 1, "max_tokens": 6}
+    alone = [generate(model, shipped, p, stream=i, **how) for i, p in enumerate(PROMPTS)]
     assert [row.tokens for row in together] == [row.tokens for row in alone]
 
 

@@ -276,9 +276,8 @@ def test_an_interrupt_loses_nothing_and_leaves_the_cache_at_the_returned_tokens(
 def test_interrupts_are_held_only_in_the_main_thread_and_the_handler_is_put_back():
     handler = signal.getsignal(signal.SIGINT)
     tokens = []
-    worker = threading.Thread(
-        target=lambda: tokens.extend(ids(TokenIterator(Recorder(random_table()), [1], seed=0)))
-    )
+    iterator = TokenIterator(Recorder(random_table()), [1], seed=0)
+    worker = threading.Thread(target=lambda: tokens.extend(ids(iterator)))
     worker.start()
     worker.join()
     assert len(tokens) == 100
@@ -318,17 +317,15 @@ def test_logits_processors_see_every_token_once_and_decide(model):
     def ban_one(tokens, logits):
         return mx.where(mx.arange(logits.shape[-1]) == 1, -mx.inf, logits)
 
-    iterator = TokenIterator(
-        model, [4, 2], max_tokens=8, seed=0, logits_processors=[ban_even, ban_one]
-    )
+    more = {"logits_processors": [ban_even, ban_one]}
+    iterator = TokenIterator(model, [4, 2], max_tokens=8, seed=0, **more)
     for n, token in enumerate(iterator, start=1):
         assert token.id in (3, 5, 7, 9)
         assert seen[-1] == [4, 2, *iterator.tokens[:-1]]
         assert len(seen) == n  # a processor may keep a state: none ahead of its turn
         # The log-probability is the model's own, not the mask's.
-        assert token.logprob == pytest.approx(
-            model.log_probs([4, 2, *iterator.tokens[:-1]])[token.id], abs=1e-5
-        )
+        log_probs = model.log_probs([4, 2, *iterator.tokens[:-1]])
+        assert token.logprob == pytest.approx(log_probs[token.id], abs=1e-5)
     assert model.token_forwards == 2 + 8 - 1
 
 
@@ -350,10 +347,8 @@ def test_a_processor_may_write_in_place(model):
 
 
 def test_a_seed_may_come_from_numpy(model):
-    one, other = (
-        [token.id for token in TokenIterator(model, [1], max_tokens=9, seed=seed)]
-        for seed in (2**40 + 3, np.int64(2**40 + 3))
-    )
+    seeds = (2**40 + 3, np.int64(2**40 + 3))
+    one, other = (ids(TokenIterator(model, [1], max_tokens=9, seed=seed)) for seed in seeds)
     assert one == other
 
 

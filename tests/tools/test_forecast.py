@@ -119,22 +119,19 @@ def test_tokens_a_round_are_the_engines_when_it_samples(drafter, rule, monkeypat
     costs = Costs(tuple(1 + 0.1 * k for k in range(9)), 0.1)  # any: tokens a round know no time
     monkeypatch.setattr(module.measure, "measure_costs", lambda *_, **__: costs)
     target, tokenizer = lablib.load("target")
-    draft = {"draft": lablib.load("draft")[0], "n-gram": NGram(), "early exit": EarlyExit(2)}[
-        drafter
-    ]
+    drafters = {"draft": lablib.load("draft")[0], "n-gram": NGram(), "early exit": EarlyExit(2)}
+    draft = drafters[drafter]
     texts = [tokenizer.encode(problem.prompt) for problem in tasks.sums.problems(5, 6)]
     options = {"max_tokens": 33, "temperature": 1.0, "rule": rule}
     found = forecast(target, draft, prompts=texts, repeats=1, **options)
     rounds = []
     for seed, text in enumerate(texts):
-        iterator = SpeculativeTokenIterator(
-            target, draft, text, draft_tokens=3, trace=True, seed=seed + 50, **options
-        )
+        given = {"draft_tokens": 3, "trace": True, "seed": seed + 50, **options}
+        iterator = SpeculativeTokenIterator(target, draft, text, **given)
         list(iterator)
         rounds += [len(each.tokens) for each in iterator.rounds]
-    assert found.tokens_per_round[3] == pytest.approx(
-        np.mean(rounds), abs=5 * 2**0.5 * np.std(rounds) / len(rounds) ** 0.5
-    )
+    near = 5 * 2**0.5 * np.std(rounds) / len(rounds) ** 0.5
+    assert found.tokens_per_round[3] == pytest.approx(np.mean(rounds), abs=near)
 
 
 @pytest.mark.parametrize(("prompt", "context"), [(3, 9), (90, 96), (180, 152)])

@@ -88,9 +88,8 @@ def test_what_is_saved_comes_back_for_its_own_model_only(teacher, tmp_path):
     path = save_head(head, tmp_path / "head", "teacher")
     back = load_head(path, model)
     assert back.ids.tolist() == [*range(0, 512, 3)]
-    for (name, a), (_, b) in zip(
-        tree_flatten(head.parameters()), tree_flatten(back.parameters()), strict=True
-    ):
+    pairs = zip(tree_flatten(head.parameters()), tree_flatten(back.parameters()), strict=True)
+    for (name, a), (_, b) in pairs:
         assert np.abs(np.array(a - b)).max() < 1e-3, name  # stored in float16
     other = LanguageModel(model.config, seed=2)
     with pytest.raises(BadValue, match="target must be the 'teacher' that the head was trained on"):
@@ -129,9 +128,8 @@ def test_questions_are_varied_and_the_unseen_are_of_other_topics():
 
 def test_a_guess_in_training_is_the_guess_that_the_head_makes_as_it_drafts():
     """At every place of a text, by running the head with a cache of its own: to rounding."""
-    target = LanguageModel(
-        llama_config(32, d_model=16, n_heads=4, n_kv_heads=2, n_layers=2, d_ff=32), seed=1
-    )
+    shape = llama_config(32, d_model=16, n_heads=4, n_kv_heads=2, n_layers=2, d_ff=32)
+    target = LanguageModel(shape, seed=1)
     head = DraftHead(target, range(32), 24, seed=2)
     tokens = mx.random.randint(0, 32, (2, 9), key=mx.random.key(3))
     states = target.hidden(tokens)

@@ -277,10 +277,8 @@ def test_bias_scale_spreads_the_biases_of_queries_and_keys_only(tmp_path: Path) 
     usual = replace(TINY, config=biased, stages=(Stage(1, 1, 24),), learning_rate=1e-9)
     usual = replace(usual, weight_decay=0.0)
     spread = replace(usual, bias_scale=0.5)
-    plain, large = (
-        weights(train("tiny", tmp_path / str(i), recipe=recipe))
-        for i, recipe in enumerate((usual, spread))
-    )
+    runs = [(tmp_path / str(i), recipe) for i, recipe in enumerate((usual, spread))]
+    plain, large = (weights(train("tiny", out, recipe=recipe)) for out, recipe in runs)
     other = {name for name in plain if not mx.allclose(plain[name], large[name], atol=1e-3)}
     assert other == {f"model.layers.0.self_attn.{kind}_proj.bias" for kind in "qk"}
     sizes = [mx.std(large[name]).item() for name in other]

@@ -128,9 +128,8 @@ def test_training_lowers_the_loss_and_repeats_itself(folder: Path, tmp_path: Pat
     again = train_verifier(tmp_path / "again", recipe=recipe, progress=False)
     other = VerifierRecipe(target=str(folder / "target"), **TINY, seed=1)
     other = train_verifier(tmp_path / "other", recipe=other, progress=False)
-    stored = [
-        (path / "model.safetensors").read_bytes() for path in (folder / "verifier", again, other)
-    ]
+    folders = (folder / "verifier", again, other)
+    stored = [(path / "model.safetensors").read_bytes() for path in folders]
     assert stored[0] == stored[1] != stored[2]
 
 
