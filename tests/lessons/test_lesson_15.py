@@ -84,10 +84,8 @@ def test_a_report_holds_of_the_code_as_found() -> None:
         texts = [drafts.OBEY_FOUND(prompt, 40, ahead)[0] for prompt in ("a", "b(")]
         assert texts != [drafts.obey(prompt, 40, 0)[0] for prompt in ("a", "b(")]
     assert drafts.OBEY_FOUND("a", 40, 0) == drafts.obey("a", 40, 0)
-    shares = [
-        np.bincount(np.array(each(1000, 3, 2, 1, 1)[0])[:, 0], minlength=3) / 1000
-        for each in (drafts.speak, drafts.SPEAK_FOUND)
-    ]
+    spoken = (np.array(each(1000, 3, 2, 1, 1)[0]) for each in (drafts.speak, drafts.SPEAK_FOUND))
+    shares = [np.bincount(each[:, 0], minlength=3) / 1000 for each in spoken]
     assert shares[1].max() > shares[0].max() + 0.2
     assert seeds.SERVE_FOUND([(7, 1), (8, 4)], 1)[1] == seeds.serve([(8, 4)], 1)[0]
     assert seeds.SERVE_FOUND([(7, 4), (8, 4)], 2)[1] != seeds.serve([(8, 4)], 1)[0]

@@ -42,12 +42,9 @@ def test_the_three_shapes():
 
 def test_parameter_counts():
     """Counted by hand: the embedding, then for each layer attention, MLP and two norms."""
-    count = {
-        make: sum(
-            w.size for _, w in tree_flatten(LanguageModel(make(50, 8, 2, 3), seed=0).parameters())
-        )
-        for make in (llama_config, gpt_config, hybrid_config)
-    }
+    makes = (llama_config, gpt_config, hybrid_config)
+    every = {make: LanguageModel(make(50, 8, 2, 3), seed=0).parameters() for make in makes}
+    count = {make: sum(w.size for _, w in tree_flatten(each)) for make, each in every.items()}
     attention, swiglu = 4 * 8 * 8, 3 * 8 * 32
     assert count[llama_config] == 50 * 8 + 3 * (attention + swiglu + 2 * 8) + 8
     gelu = 2 * 8 * 32 + 32 + 8

@@ -35,9 +35,8 @@ LOADED = mx.float16 if mx.default_device() == mx.gpu else mx.float32  # as it is
 @pytest.fixture(scope="module")
 def tokenizer():
     alphabet = ["<unk>", "<s>", "</s>", *(chr(97 + i) for i in range(26)), " ", "\n"]
-    made = Tokenizer(
-        token_models.BPE({t: i for i, t in enumerate(alphabet)}, [], unk_token="<unk>")
-    )
+    vocabulary = {letter: i for i, letter in enumerate(alphabet)}
+    made = Tokenizer(token_models.BPE(vocabulary, [], unk_token="<unk>"))
     made.add_special_tokens(["<unk>", "<s>", "</s>"])
     made.pre_tokenizer = pre_tokenizers.Split("\n", "isolated")
     made.decoder = decoders.Fuse()
@@ -200,9 +199,8 @@ def make_foreign(folder):
     del keys["lablib"]
     other = qwen3.Model(qwen3.ModelArgs.from_dict(keys))
     other.set_dtype(mx.float16)
-    mx.save_safetensors(
-        str(folder / "model.safetensors"), dict(tree_flatten(other.parameters())), {"format": "mlx"}
-    )
+    weights = dict(tree_flatten(other.parameters()))
+    mx.save_safetensors(str(folder / "model.safetensors"), weights, {"format": "mlx"})
     (folder / "config.json").write_text(json.dumps(keys))
 
 
@@ -303,9 +301,8 @@ def test_a_hub_id_goes_to_mlx_lm(monkeypatch):
         raise ConnectionError("no network\nwith many more lines")
 
     monkeypatch.setattr(mlx_lm, "load", offline)
-    assert refusal("some/model") == (
-        "name: could not load 'some/model' from the Hugging Face hub: no network"
-    )
+    said = "name: could not load 'some/model' from the Hugging Face hub: no network"
+    assert refusal("some/model") == said
 
 
 @pytest.mark.parametrize("name", ["targett", "./no/such/dir", "/no/such", "a/b/c", "", "draft.txt"])
@@ -498,17 +495,12 @@ def test_a_file_of_gigabytes_is_refused_unread(llama):
 
 def test_weights_of_another_model(llama):
     path = llama / "model.safetensors"
-    good = mx.load(str(path))
+    good, lost = mx.load(str(path)), ("model.norm.weight", "lm_head.weight")
+    shapes = "Expected shape (16,) but received shape (3,)"
     for changes, message in (
-        (
-            {"model.norm.weight": None, "lm_head.weight": None},
-            "Missing 2 parameters: lm_head.weight, model.norm.weight.",
-        ),
+        (dict.fromkeys(lost), "Missing 2 parameters: lm_head.weight, model.norm.weight."),
         ({"model.extra": mx.ones(3)}, "Received 1 parameters not in model: model.extra."),
-        (
-            {"model.norm.weight": mx.ones(3)},
-            "Expected shape (16,) but received shape (3,) for parameter model.norm.weight",
-        ),
+        ({"model.norm.weight": mx.ones(3)}, f"{shapes} for parameter model.norm.weight"),
     ):
         weights = {n: w for n, w in (good | changes).items() if w is not None}
         mx.save_safetensors(str(path), weights)
@@ -642,11 +634,9 @@ def test_a_tokenizer_that_does_not_fit(llama, tokenizer, tmp_path):
     bigger.add_tokens([f"word{i}" for i in range(V)])
     bigger.save(str(llama / "tokenizer.json"))
     message = refusal(llama)
-    assert re.match(
-        rf"{re.escape(str(llama / 'tokenizer.json'))}: token ids go up to \d+, but vocab_size in "
-        rf"config.json is {V}: this tokenizer belongs to another model",
-        message,
-    )
+    assert message.startswith(f"{llama / 'tokenizer.json'}: token ids go up to ")
+    said = rf"to \d+, but vocab_size in config.json is {V}: this tokenizer belongs to another model"
+    assert re.search(said, message)
     (llama / "tokenizer.json").write_text('{"model": "none"}')
     assert refusal(llama).startswith(f"{llama / 'tokenizer.json'} is not a tokenizer: ")
 

@@ -331,14 +331,12 @@ def many(model: Any, near: Any, reference: Reference) -> None:
 def speculative(drafter: Callable[[Any, Any], Any], **options: Any) -> Trial:
     def trial(model: Any, near: Any, reference: Reference) -> None:
         given = {name: make() for name, make in options.items()}
-        iterator = inference.SpeculativeTokenIterator(
-            model, drafter(model, near), PROMPT, max_tokens=LENGTH, temperature=0.0, **given
-        )
+        given |= {"max_tokens": LENGTH, "temperature": 0.0}
+        iterator = inference.SpeculativeTokenIterator(model, drafter(model, near), PROMPT, **given)
         list(iterator)
         reference.judge(iterator.tokens, iterator.logprobs)
-        again = inference.TokenIterator(
-            model, iterator.tokens[-1:], cache=iterator.cache, max_tokens=3, temperature=0.0
-        )
+        more = {"cache": iterator.cache, "max_tokens": 3, "temperature": 0.0}
+        again = inference.TokenIterator(model, iterator.tokens[-1:], **more)
         reference.judge([token.id for token in again], prompt=PROMPT + iterator.tokens)
 
     return trial
@@ -465,10 +463,8 @@ def tables(wanted: dict[str, list[str]]) -> str:
                     sentence = outcome.removeprefix(f"{REFUSED}: ").replace(f"{name}.", "")
                     why.setdefault(sentence, []).append(f"{name} ({feature})")
             print(kind, *rows[-1], flush=True)
-        parts += [
-            f"## {kind}\n",
-            tabulate(rows, ["architecture", *TRIALS], tablefmt="github") + "\n",
-        ]
+        table = tabulate(rows, ["architecture", *TRIALS], tablefmt="github")
+        parts += [f"## {kind}\n", f"{table}\n"]
         for sentence, where in why.items():
             some = ", ".join(where) if len(where) < 9 else f"{len(where)} cells"
             parts.append(f"- {sentence}: {some}")

@@ -98,9 +98,8 @@ def read(path):
     """Return the keys of a file, and its tensors ``name: float32 array``."""
     reader = gguf.GGUFReader(path)
     keys = {name: field.contents() for name, field in reader.fields.items()}
-    found = {
-        each.name: gguf.quants.dequantize(each.data, each.tensor_type) for each in reader.tensors
-    }
+    values = gguf.quants.dequantize
+    found = {each.name: values(each.data, each.tensor_type) for each in reader.tensors}
     return keys, found
 
 

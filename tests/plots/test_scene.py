@@ -192,16 +192,10 @@ def test_each_token_is_a_cell_and_each_whole_round_a_bracket(page, carpet, shown
             cells = page.locator(".lablib-cell")
             assert cells.count() == sum(len(text.agree) for text in texts)
             fills = filled(page)
-            kept = sum(count for rounds in data["rounds"] for _, count, whole in rounds if whole)
-            assert fills.count("#0072B2") == kept
-            refused = [
-                k for rounds in data["rounds"] for _, k, whole in rounds if whole and k < gamma
-            ]
-            assert fills.count("#E69F00") == len(refused)
-            bonus = [
-                k for rounds in data["rounds"] for _, k, whole in rounds if whole and k == gamma
-            ]
-            assert fills.count("#FFFFFF") == len(bonus)
+            counts = [k for rounds in data["rounds"] for _, k, whole in rounds if whole]
+            assert fills.count("#0072B2") == sum(counts)
+            assert fills.count("#E69F00") == sum(k < gamma for k in counts)
+            assert fills.count("#FFFFFF") == counts.count(gamma)
 
 
 @pytest.mark.parametrize("width", [1000, 700, 290])
@@ -213,9 +207,8 @@ def test_nothing_jumps_and_nothing_is_too_small_to_read(page, shown, width):
                 shown(draft_tokens=gamma, task=task)
                 sizes.add(size(page))
                 assert outside(page) == []
-        heads = page.locator("svg text").filter(
-            has_text=re.compile("^time per token|^share kept, by|round, by γ$")
-        )
+        words = re.compile("^time per token|^share kept, by|round, by γ$")
+        heads = page.locator("svg text").filter(has_text=words)
         tops = {round(head.bounding_box()["y"]) for head in heads.all()}
     assert len(tops) == (1 if width > 290 else 3)  # side by side in the site's column, too
     assert len(sizes) == 1
@@ -325,11 +318,8 @@ def test_below_a_first_word_stand_its_q_and_p(page, trees, width):
             key = page.locator(f"svg text[fill='{colour}'][font-weight='700']")
             assert set(key.all_text_contents()) == {" qp"[which]}
             lines = {float(each.get_attribute("y")) for each in key.all()}
-            numbers = [
-                each.text_content()
-                for each in page.locator(f"svg text[fill='{colour}'][text-anchor=middle]").all()
-                if float(each.get_attribute("y")) in lines
-            ]
+            words = page.locator(f"svg text[fill='{colour}'][text-anchor=middle]").all()
+            numbers = [e.text_content() for e in words if float(e.get_attribute("y")) in lines]
             shares = [percent("drafted", each[which]) for each in data["first"]]
             assert len(numbers) >= min(len(shares), 5 if width > 366 else 3)
             assert numbers == shares[: len(numbers)]
@@ -362,12 +352,8 @@ def test_sixteen_levels_have_room_on_a_small_phone(page, trees):
 def test_a_number_says_what_is_new_and_who_is_left_no_chance(page, trees):
     show = opened(page, trees)
     data, caption = show(rule="rejection", nodes=4, temperature=1.0), ""
-    tree = {
-        "names": [*"abcd"],
-        "parents": [-1, 0, -1, 2],
-        "depth": [1, 2, 1, 2],
-        "row": [0, 0, 1, 1],
-    }
+    tree = {"names": [*"abcd"], "parents": [-1, 0, -1, 2]}
+    tree |= {"depth": [1, 2, 1, 2], "row": [0, 0, 1, 1]}
     for first, second, numbers in (
         (1.0, 0.0, ["100 %", "never"]),  # its follower has the same chance
         (0.7, 0.2, ["70 %", "20 %"]),
@@ -443,9 +429,8 @@ def test_the_contest_for_the_next_node_is_said_in_the_letters_that_have_room(pag
     }
 
     def said(letters, slim=False, **more):
-        return page.evaluate(
-            "each => scenes.branches.contest(...each)", [tree | more, letters, slim]
-        )
+        given = [tree | more, letters, slim]
+        return page.evaluate("each => scenes.branches.contest(...each)", given)
 
     before = "before the first word 9 (19.9 %)"
     assert said(80) == ["a third node would be the 6 behind 3= (22.3 %),", before]
@@ -488,9 +473,8 @@ def test_a_price_says_whether_it_is_of_this_toss(page, trees):
         with narrowed(page, width):
             for rule in ("match", "rejection"):
                 data = show(rule=rule, nodes=8, depth=ALL, temperature=1.0, toss=2)
-                said = (
-                    page.locator("svg text").filter(has_text=re.compile(" =$")).all_text_contents()
-                )
+                words = page.locator("svg text").filter(has_text=re.compile(" =$"))
+                said = words.all_text_contents()
                 assert said == (["price ="] if data["chosen"] else [here])
                 prices = {price for price, _ in data["tosses"]["tree"]}
                 assert (len(prices) > 1) == (rule == "rejection")
@@ -536,9 +520,8 @@ def test_numbers_stand_at_the_ends_of_paths_where_words_have_no_room_for_them(pa
         shares = [percent(key, share) for share in data[key]]
         if rule == "rejection":
             left = 1 - np.cumsum([0, *data["reach"][:-1]])  # of a star
-            shares = [
-                "never" if room < 1e-9 else share for share, room in zip(shares, left, strict=True)
-            ]
+            pairs = zip(shares, left, strict=True)
+            shares = ["never" if room < 1e-9 else share for share, room in pairs]
             assert 0 < shares.count("never") < len(shares)
         expected = [*chain, *shares] if key == "reach" else shares if rule == "match" else []
         assert numbers.all_text_contents() == expected
@@ -550,10 +533,8 @@ def test_the_bars_say_what_a_call_with_tree_and_chain_costs(page, trees):
         data = show(rule="rejection", nodes=nodes, depth=depth, temperature=1.0)
         costs = trees.prices.costs
         reading = costs.forward(nodes + 1) / costs.forward(1)
-        drafting = {
-            "chain": (nodes, "draft", costs.draft),
-            "tree": (data["forwards"], "look", trees.prices.level),
-        }
+        looks = data["forwards"], "look", trees.prices.level
+        drafting = {"chain": (nodes, "draft", costs.draft), "tree": looks}
         bars = page.locator(".lablib-cell[fill='#BBBBBB']")
         for bar, (name, (count, what, each)) in zip(bars.all(), drafting.items(), strict=True):
             drafts = count * each / costs.forward(1)
@@ -1316,12 +1297,10 @@ def test_a_colour_of_the_carpet_means_one_thing(page, shown):
     """What time is spent on has no colour of a token's fate, and no line has that of a tick."""
     shown(task="sums", draft_tokens=4)
     of_cells = filled(page)
-    spent = {
-        name: page.locator(f"svg text:has-text('{name}')")
-        .locator("xpath=preceding-sibling::*[1]")
-        .get_attribute("fill")
-        for name in ("target reads", "draft writes")
-    }
+    names = ("target reads", "draft writes")
+    texts = {name: page.locator(f"svg text:has-text('{name}')") for name in names}
+    before = {name: text.locator("xpath=preceding-sibling::*[1]") for name, text in texts.items()}
+    spent = {name: shape.get_attribute("fill") for name, shape in before.items()}
     assert len({*of_cells, "#009E73", "#D55E00", *spent.values()}) == len(set(of_cells)) + 4
     bars = filled(page, "svg rect[height='11']")
     pale = page.locator("svg rect[fill='#0072B2'][fill-opacity]:not(.lablib-cell)")
