@@ -111,25 +111,17 @@ def test_any_other_has(rule) -> None:
     assert lossless.bias(rule) > 0.01
 
 
+def unlimited(p, q, x):
+    return mx.minimum(rules._of(p[:, :-1] / q, x), 1)
+
+
+KEPT, NEXT = "kept of the rule must", "following of the rule must be probabilities with sum 1"
+NAN = rf"{KEPT} be probabilities .*, got \[.*nan.*where nothing was drafted"
 WRONG = {
-    "a sum": (
-        lambda p, q, x: rules.Outcome(rules.match(p, q, x).kept / 2, p),
-        "kept of the rule must",
-    ),
-    "below 0": (
-        lambda p, q, x: rules.Outcome(rules.one_by_one(2 + rules._of(q, x)), p),
-        "kept of the rule must",
-    ),
-    "NaN": (
-        lambda p, q, x: rules.Outcome(
-            rules.one_by_one(mx.minimum(rules._of(p[:, :-1] / q, x), 1)), p
-        ),
-        r"kept of the rule must be probabilities .*, got \[.*nan.*where nothing was drafted",
-    ),
-    "not scaled": (
-        lambda p, q, x: rules.Outcome(rules.match(p, q, x).kept, p / 2),
-        "following of the rule must be probabilities with sum 1",
-    ),
+    "a sum": (lambda p, q, x: rules.Outcome(rules.match(p, q, x).kept / 2, p), KEPT),
+    "below 0": (lambda p, q, x: rules.Outcome(rules.one_by_one(2 + rules._of(q, x)), p), KEPT),
+    "NaN": (lambda p, q, x: rules.Outcome(rules.one_by_one(unlimited(p, q, x)), p), NAN),
+    "not scaled": (lambda p, q, x: rules.Outcome(rules.match(p, q, x).kept, p / 2), NEXT),
     "a tuple": (lambda p, q, x: (p, q), "must return an Outcome, got tuple"),
 }
 
