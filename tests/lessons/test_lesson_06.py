@@ -61,8 +61,8 @@ def test_vote_bars_fill_up_as_the_library_counts() -> None:
         led = [alone(poll.answers[:k]) for k in range(n + 1)]
         since = [1 + max(k for k in range(n) if led[k] != led[n])] if led[n] else []
         assert said == [data["settled"]] * bool(data["settled"]) + since
-    settled = [widget.compute(samples=n, problem="one")["settled"] for n in range(1, 21)]
-    assert data["settled"] == settled.index(True) + 1
+    seen = (n for n in range(1, 21) if widget.compute(samples=n, problem="one")["settled"])
+    assert data["settled"] == next(seen)
     assert "leads with" in widget.set(samples=20, problem="two")
     misled = VoteBars({"misled": Sampled("3", ["4", "3", "4"])})
     assert "So the vote is wrong" not in misled.set(samples=1)
