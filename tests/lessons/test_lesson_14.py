@@ -120,7 +120,7 @@ def test_by_hand_the_rounds_are_the_librarys(cells: dict[str, str]) -> None:
 
 def test_the_sweeps_that_the_lesson_starts_need_nothing_but_this_python(cells):
     started = [source for source in cells.values() if "start(" in source]
-    assert len(started) == 3  # two sweeps, and what checks that each rank starts for itself
+    assert len(started) == 2
     assert all("sys.executable" in source for source in started)
     assert all("cwd=room" in source for source in started)
     compile(space_of(cells)["program"], "toss.py", "exec")
