@@ -23,13 +23,7 @@ from lablib.teach.predicted import predictions
 from lablib.teach.process import GARBLED, SPENT, STATEMENTS, Function, Limits, Process, words
 
 FOR_STUDENTS = ("Write ", "Next: ", "Stuck? ")  # advice that a teacher's table can do without
-RANK = {
-    "!": 0,
-    "○": 1,
-    "✗": 2,
-    "≠": 3,
-    "✓": 4,
-}  # of several verdicts on one exercise the best counts
+RANK = {mark: rank for rank, mark in enumerate("!○✗≠✓")}  # of several verdicts the best counts
 SECONDS = 20.0  # by the clock, for a statement
 TALK = 2**18  # bytes of what is said of all statements
 _MAKES = r"^(?:(?:async )?def |class ){0}\b|^{0} *(?::[^=\n]*)?=(?!=)"  # a name
@@ -65,14 +59,6 @@ class Submission:
     recorded: dict[str, str] = field(default_factory=dict)
     predicted: dict[str, Any] = field(default_factory=dict)
     untouched: list[int] = field(default_factory=list)
-
-    def only(self, lessons: Sequence[str], ids: Sequence[str] = ()) -> "Submission":
-        """Return it with the exercises of these lessons, and with these; with all where none are.
-
-        There may be none left.
-        """
-        kept = [e for e in self.exercises if not lessons or e[:2] in lessons]
-        return replace(self, exercises=[e for e in kept if not ids or e in ids])
 
 
 def read_submission(path: Path) -> Submission:

@@ -95,9 +95,7 @@ def points_of_grade(folder):
 
 
 def test_a_source_notebook_has_what_nbgrader_asks_for():
-    made = nbgrader_source(
-        release.student_edition(read_notebook(LESSON), assessment=True), "x.ipynb"
-    )
+    made = nbgrader_source(release.student_edition(read_notebook(LESSON), assessment=True))
     cells = {part_of(cell): cell for cell in made["cells"]}
     for exercise in EXERCISES:
         starter, check = cells[exercise.id, "starter"], cells[exercise.id, "check"]
