@@ -45,15 +45,10 @@ class Result:
 
 @dataclass(frozen=True)
 class Table:
-    """All results, in order: by capstone, the best first, equal scores in one place.
+    """All results, in order: by capstone, the best first, equal scores in one place."""
 
-    Attributes:
-        results: as they came.
-        secret: what the seeds were made from; with it the table can be had again.
-    """
-
-    results: list[Result]
-    secret: str
+    results: list[Result]  # as they came
+    secret: str  # what the seeds were made from; with it the table can be had again
 
     @property
     def rows(self) -> list[tuple[str, ...]]:

@@ -22,17 +22,10 @@ Marks: ✓ correct, ✗ wrong, ○ not attempted, ! could not be judged, ≠ the
 own output says ✓ and it is not so here (look at it), ∅ nothing handed in (--roster)."""
 _WALLS = """
 Students' functions run in a process that has neither references nor verdicts, behind walls
-of bubblewrap: no network, nothing to write to but memory, nothing to see but Python, its
-packages and lablib without exercises. What they answer is compared elsewhere. Where there
-is no bubblewrap, grade in a Linux container that has it. A mark says that a function
-answers right, not who wrote it: a solution copied from a friend is a ✓.
-
-An exercise that needs more processor time than --cpu is not judged (!), so that an
-endless loop keeps nobody waiting. In Jupyter it has ten seconds by the clock, and
---cpu 10 gives it these. Who wears its process out loses what is not judged by then.
-
-Of the capstones (lesson 16) it marks the first steps, 16.1 to 16.3, like exercises;
-how well a capstone plays is what score tells."""
+of bubblewrap; what they answer is compared elsewhere (docs/grading.md). A mark says that a
+function answers right, not who wrote it: a solution copied from a friend is a ✓.
+An exercise that needs more processor time than --cpu is not judged (!). Of the capstones
+it marks the first steps, 16.1 to 16.3; how well a capstone plays is what score tells."""
 _SCORING = """
 The functions run behind the same walls as grade's (see grade --help), and are asked case
 by case: they see neither seeds nor answers, nor the SECRET in this command line. A score

@@ -32,21 +32,13 @@ SECONDS = 60  # of the processor, to read and to compare all that one file answe
 
 @dataclass(frozen=True)
 class Order:
-    """A submission to judge.
-
-    Attributes:
-        path: of the file.
-        name: what messages call it.
-        whose: files of one have a limit of time together.
-        lessons: numbers of the only lessons that are asked for; all when empty.
-        score: the capstone, its world and the student's files, if it is to be scored.
-    """
+    """A submission to judge."""
 
     path: str
-    name: str
-    whose: str = ""
-    lessons: Sequence[str] = ()
-    score: dict[str, Any] | None = None
+    name: str  # what messages call it
+    whose: str = ""  # files of one have a limit of time together
+    lessons: Sequence[str] = ()  # the only ones that are asked for, if any
+    score: dict[str, Any] | None = None  # what ``plays.play`` is told, if it is to be scored
 
 
 def judge(

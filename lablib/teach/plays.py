@@ -28,11 +28,7 @@ class Missing(Exception):
 def play(capstone: str, world: str, paths: Sequence[str], limits: Limits) -> dict[str, Any]:
     """Return the score of a student's files, as its fields, or a note that says why there is none.
 
-    Args:
-        capstone: its name.
-        world: the file of what is played: the worlds of some seeds.
-        paths: of the student's files; the first that has the function counts.
-        limits: of the process that the function runs in.
+    ``world`` is the file of what is played; the first of ``paths`` that has the function counts.
     """
     game, worlds, notes = CAPSTONES[capstone], _worlds(world), []
     for path in map(Path, paths):

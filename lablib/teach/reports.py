@@ -35,23 +35,14 @@ LONGEST = 80  # letters of a message in the table
 
 @dataclass(frozen=True)
 class ExerciseRow:
-    """One exercise of one student.
-
-    Attributes:
-        student: who handed it in.
-        notebook: the path, within the graded folder, of the notebook that counts, as it is shown.
-        exercise: the exercise's id, ``"-"`` for a file that can't be read.
-        outcome: one of ``OUTCOMES``.
-        misconception: the name of the wrong answer that it looks like, or empty.
-        message: what the student was told, on one line.
-    """
+    """One exercise of one student."""
 
     student: str
-    notebook: str
-    exercise: str
-    outcome: str
-    misconception: str
-    message: str
+    notebook: str  # the path, within the graded folder, of the one that counts, as it is shown
+    exercise: str  # ``"-"`` for a file that can't be read
+    outcome: str  # one of ``OUTCOMES``
+    misconception: str  # the name of the wrong answer that it looks like, or empty
+    message: str  # what the student was told, on one line
 
 
 @dataclass(frozen=True)
@@ -72,21 +63,13 @@ class Topic:
 
 @dataclass(frozen=True)
 class GradeReport:
-    """All rows; prints as a table.
-
-    Attributes:
-        rows: one for each student and exercise.
-        strangers: who handed something in and is not on the roster.
-        unread: what could not be graded: other files, and archives, which are not opened.
-        scheme: what exercises are worth.
-        predicted: what the class predicted, by question.
-    """
+    """All rows, one for each student and exercise; prints as a table."""
 
     rows: list[ExerciseRow]
-    strangers: Sequence[str] = ()
-    unread: Sequence[str] = ()
+    strangers: Sequence[str] = ()  # who handed something in and is not on the roster
+    unread: Sequence[str] = ()  # other files, and archives, which are not opened
     scheme: Scheme = field(default_factory=Scheme)
-    predicted: Sequence[Predicted] = ()
+    predicted: Sequence[Predicted] = ()  # by the class, by question
 
     def __repr__(self) -> str:
         from tabulate import tabulate
@@ -201,11 +184,7 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def best_of(rows: Iterable[tuple[int, ExerciseRow]]) -> list[ExerciseRow]:
-    """Return one row for each student and exercise: of equally good ones the first.
-
-    Args:
-        rows: each with its rank; larger ranks are better.
-    """
+    """Return one row for each student and exercise: of the highest rank, the first."""
     best: dict[tuple[str, str], tuple[int, ExerciseRow]] = {}
     for rank, row in rows:
         key = (row.student, row.exercise)

@@ -33,19 +33,12 @@ _NAME = "<p>Name: ______________________________ Date: ____________</p>"
 
 @dataclass
 class Board:
-    """One exercise for paper or board.
+    """One exercise for paper or board, in HTML."""
 
-    Attributes:
-        before: what leads to it, as HTML, and whether students see it.
-        question: HTML.
-        given: the numbers that the answering code spells out, as HTML.
-        answer: what that code shows, and what the lesson says about it, as HTML.
-    """
-
-    before: list[tuple[str, bool]]
+    before: list[tuple[str, bool]]  # what leads to it, and whether students see it
     question: str
-    given: str = ""
-    answer: list[str] = field(default_factory=list)
+    given: str = ""  # the numbers that the answering code spells out
+    answer: list[str] = field(default_factory=list)  # what it shows, and what the lesson says then
 
 
 def boards(notebook: Notebook) -> list[Board]:

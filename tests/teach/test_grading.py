@@ -167,6 +167,37 @@ def test_of_capstones_grade_marks_the_first_steps(tmp_path):
     ]  # fmt: skip
 
 
+def given(cases, tmp_path):
+    """Return what each was given that is not its due."""
+    for case in cases:
+        case.write(tmp_path)
+    rows = {(r.student, r.exercise): r for r in grade(tmp_path, cpu=3.0, seconds=60.0).rows}
+    return [
+        row
+        for case in cases
+        for row in (rows[case.name, id_] for id_ in case.due)
+        if row.outcome not in case.due[row.exercise]
+        or row.misconception != case.like.get(row.exercise, row.misconception)
+    ]
+
+
+@pytest.mark.parametrize(
+    "lesson",
+    [n if n in ("00", "10") else pytest.param(n, marks=pytest.mark.slow) for n in lessons()],
+)
+def test_honest_notebooks_get_their_due(lesson, tmp_path):
+    """Untouched, solved, solved otherwise, and wrong all over."""
+    assert given(submitted.honest(lesson), tmp_path) == []
+
+
+@pytest.mark.parametrize("kind", ["fair", "cheat", "killer", "hog"])
+def test_odd_notebooks_get_their_due(kind, tmp_path):
+    """What is right in Jupyter is right here, and nobody takes a mark."""
+    cases = [case for case in submitted.odd() if case.name.startswith(kind)]
+    assert len(cases) > 3
+    assert given(cases, tmp_path) == []
+
+
 def test_a_report_tells_who_solved_what_and_what_to_discuss(school, tmp_path):
     roster = school / "roster.csv"
     report = grade(school, roster=roster, html=tmp_path / "r.html", json=tmp_path / "r.json")
