@@ -62,14 +62,12 @@ def run(command: list[str | Path], where: Path, **more: str) -> str:
     """
     # Nobody's settings, nobody's modules; a home, and the registry that pip knows.
     ours = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "VIRTUAL_ENV"))}
-    done = subprocess.run(
-        command, cwd=where, env=ours | more, capture_output=True, text=True, timeout=LIMIT
-    )
+    how = {"capture_output": True, "text": True, "timeout": LIMIT}
+    done = subprocess.run(command, cwd=where, env=ours | more, **how)
     if done.returncode:
         said = (done.stdout + done.stderr)[-2000:]
-        raise RuntimeError(
-            f"{' '.join(map(str, command[:4]))} … ended with {done.returncode}\n{said}"
-        )
+        began = " ".join(map(str, command[:4]))
+        raise RuntimeError(f"{began} … ended with {done.returncode}\n{said}")
     return done.stdout
 
 

@@ -14,6 +14,7 @@ from lablib.models.llama import llama_config
 import mlx.core as mx
 import numpy as np
 import pytest
+from oracles.refusals import refuses
 
 FOREVER = 3600.0
 
@@ -39,6 +40,11 @@ class Forwards:
         except GeneratorExit:
             self.closed += 1
             raise
+
+
+async def turns(count):
+    for _ in range(count):
+        await asyncio.sleep(0)
 
 
 def ask(queue, number):
@@ -92,8 +98,7 @@ async def test_equal_prompts_run_once_waiting_or_running():
     forwards = Forwards(steps=3)
     queue = QueryQueue(forwards, 4, FOREVER)
     early = [ask(queue, number) for number in (1, 1, 2, 1)]
-    await asyncio.sleep(0)
-    await asyncio.sleep(0)
+    await turns(2)
     late = ask(queue, 2)  # while its prompt is running
     assert await asyncio.gather(*early, late) == [-1, -1, -2, -1, -2]
     assert forwards.batches == [[(1,), (2,)]]
@@ -102,11 +107,11 @@ async def test_equal_prompts_run_once_waiting_or_running():
 @in_loop
 async def test_other_tasks_have_their_turn_between_forwards():
     queue = QueryQueue(Forwards(steps=50), 1, FOREVER)
-    future, turns = ask(queue, 1), 0
+    future, count = ask(queue, 1), 0
     while not future.done():
-        await asyncio.sleep(0)
-        turns += 1
-    assert turns >= 50
+        await turns(1)
+        count += 1
+    assert count >= 50
 
 
 @in_loop
@@ -129,8 +134,7 @@ async def test_a_cancelled_awaiter_does_not_disturb_its_batch():
     queue = QueryQueue(forwards, 3, FOREVER)
     futures = [ask(queue, number) for number in range(3)]
     futures[0].cancel()  # before the batch began
-    await asyncio.sleep(0)
-    await asyncio.sleep(0)
+    await turns(2)
     futures[1].cancel()  # while it runs
     assert await futures[2] == -2
     assert forwards.batches == [[(1,), (2,)]]
@@ -141,12 +145,10 @@ async def test_a_batch_nobody_waits_for_stops():
     forwards = Forwards(steps=1000)
     queue = QueryQueue(forwards, 2, FOREVER)
     futures = [ask(queue, number) for number in range(2)]
-    await asyncio.sleep(0)
-    await asyncio.sleep(0)
+    await turns(2)
     for future in futures:
         future.cancel()
-    for _ in range(5):
-        await asyncio.sleep(0)
+    await turns(5)
     assert (forwards.closed, queue.waiting) == (1, [])
     assert await asyncio.gather(ask(queue, 0), ask(queue, 5), return_exceptions=True) == [0, -5]
 
@@ -156,8 +158,7 @@ async def test_a_reset_cancels_what_waits_and_what_runs():
     forwards = Forwards(steps=1000)
     queue = QueryQueue(forwards, 2, FOREVER)
     running, waiting = [ask(queue, 0), ask(queue, 1)], ask(queue, 2)
-    await asyncio.sleep(0)
-    await asyncio.sleep(0)
+    await turns(2)
     queue.cancel()
     again = ask(queue, 0)
     for future in (*running, waiting):
@@ -216,10 +217,8 @@ def test_a_closed_loop_is_refused_in_words():
     future = loop.create_future()
     queue.ask((1,), future)
     loop.close()
-    with pytest.raises(RuntimeError, match="event loop of the waiting queries is closed"):
-        queue.run_now()
-    with pytest.raises(RuntimeError, match="event loop of this query's future is closed"):
-        queue.ask((1,), future)
+    refuses(RuntimeError, "event loop of the waiting queries is closed", queue.run_now)
+    refuses(RuntimeError, "event loop of this query's future is closed", queue.ask, (1,), future)
     assert queue.waiting == []
 
 
@@ -228,8 +227,7 @@ def test_two_loops_at_a_time_are_refused_in_words():
     loops = [asyncio.new_event_loop() for _ in range(2)]
     futures = [loop.create_future() for loop in loops]
     queue.ask((1,), futures[0])
-    with pytest.raises(RuntimeError, match="queries of another event loop are waiting"):
-        queue.ask((2,), futures[1])
+    refuses(RuntimeError, "queries of another event loop are waiting", queue.ask, (2,), futures[1])
     queue.cancel()
     queue.ask((2,), futures[1])
     queue.run_now()
@@ -239,8 +237,6 @@ def test_two_loops_at_a_time_are_refused_in_words():
 
 
 # With a model.
-
-
 class Shaky(LanguageModel):
     """A tiny Llama whose forwards fail now and then, before or after their work."""
 
@@ -262,6 +258,10 @@ class Shaky(LanguageModel):
     def failing_at(self, rate):
         self._rate = rate
         return self
+
+
+def check(row, expected):
+    assert np.abs(np.array(row) - expected).max() < 1e-4
 
 
 def fresh_rows(model, prompts):
@@ -299,8 +299,7 @@ def load(count, seed):
     heaviest = 0
 
     async def query(prompt):
-        for _ in range(draw.randint(0, 300)):  # turns of the loop, not seconds: a slow machine
-            await asyncio.sleep(0)  # has the same trouble as a fast one
+        await turns(draw.randint(0, 300))  # not seconds: a slow machine has the same trouble
         return await lm.next_token_logprobs(prompt)
 
     async def trouble(tasks):
@@ -317,8 +316,7 @@ def load(count, seed):
             elif what < 0.4:
                 prompt = draw.choice(prompts)
                 with suppress(Fault):
-                    row = np.array(lm.next_token_logprobs_sync(prompt))
-                    assert np.abs(row - expected[prompt]).max() < 1e-4
+                    check(lm.next_token_logprobs_sync(prompt), expected[prompt])
             heaviest = max(heaviest, nbytes(lm))
 
     async def run():
@@ -339,7 +337,7 @@ def load(count, seed):
             assert isinstance(task.exception(), Fault)
             outcomes["failed"] += 1
         else:
-            assert np.abs(np.array(task.result()) - expected[prompt]).max() < 1e-4
+            check(task.result(), expected[prompt])
             outcomes["answered"] += 1
     assert sum(outcomes.values()) == count
     assert all(outcomes.values()), outcomes
@@ -358,8 +356,7 @@ def load(count, seed):
 def test_load_with_faults():
     lm, expected = load(2000, seed=1)
     for prompt in list(expected)[::10]:
-        row = np.array(lm.next_token_logprobs_sync(prompt))
-        assert np.abs(row - expected[prompt]).max() < 1e-4
+        check(lm.next_token_logprobs_sync(prompt), expected[prompt])
 
 
 @pytest.mark.slow
@@ -385,8 +382,8 @@ def test_a_fault_leaves_the_cache_as_it_was():
         assert (lm.cache.slab.used, lm.cache.root.pins) == (before[1], 0)
     model.failing_at(0.0)
     forwards = lm.stats["token_forwards"]
-    row = np.array(lm.next_token_logprobs_sync([1, 2, 3, 4]))
-    assert np.abs(row - fresh_rows(model, [(1, 2, 3, 4)])[1, 2, 3, 4]).max() < 1e-4
+    row = lm.next_token_logprobs_sync([1, 2, 3, 4])
+    check(row, fresh_rows(model, [(1, 2, 3, 4)])[1, 2, 3, 4])
     assert lm.stats["token_forwards"] == forwards + 1
     assert [len(batch.forwards) for batch in lm.trace] == [1] + [0] * 4 + [1]
 
@@ -410,8 +407,8 @@ def test_what_a_failing_evaluation_leaves_of_the_cache(monkeypatch, call, kept):
         lm.next_token_logprobs_sync([1, 2, 3, 4])
     monkeypatch.undo()
     assert lm.cache.tokens == lm.cache.slab.used == kept
-    row = np.array(lm.next_token_logprobs_sync([1, 2, 3, 4]))
-    assert np.abs(row - fresh_rows(model, [(1, 2, 3, 4)])[1, 2, 3, 4]).max() < 1e-4
+    row = lm.next_token_logprobs_sync([1, 2, 3, 4])
+    check(row, fresh_rows(model, [(1, 2, 3, 4)])[1, 2, 3, 4])
 
 
 @in_loop
@@ -425,12 +422,11 @@ async def test_clearing_and_synchronous_calls_while_a_batch_runs():
         await asyncio.sleep(0)
         if turn == 5:
             lm.clear_cache()
-        row = lm.next_token_logprobs_sync((1, 2, 3))
-        assert np.abs(np.array(row) - expected[1, 2, 3]).max() < 1e-4
+        check(lm.next_token_logprobs_sync((1, 2, 3)), expected[1, 2, 3])
         if turn == 8:
             lm.cache_kv(prompts[0])
     for prompt, task in zip(prompts, tasks, strict=True):
-        assert np.abs(np.array(await task) - expected[prompt]).max() < 1e-4
+        check(await task, expected[prompt])
     assert lm.cache.root.pins == 0
     assert lm.cache.slab.used == lm.cache.kv_tokens
 
@@ -490,11 +486,9 @@ def test_prompts_are_checked_before_anything_happens(prompt, error, message):
         "token_ids": lambda: lm.next_token_logprobs(prompt),
     }
     for name, call in calls.items():
-        with pytest.raises(error, match=f"^{name}{message}"):
-            asyncio.run(call())
+        refuses(error, f"^{name}{message}", asyncio.run, call())
     for call in (lm.next_token_logprobs_sync, lm.cache_kv):
-        with pytest.raises(error, match=f"^token_ids{message}"):
-            call(prompt)
+        refuses(error, f"^token_ids{message}", call, prompt)
     assert (lm.queries, lm.stats["batches"], lm.cache.tokens) == ([], 0, 0)
 
 
@@ -511,8 +505,7 @@ def test_prompts_are_checked_before_anything_happens(prompt, error, message):
 )
 def test_sample_checks_its_arguments(arguments, message):
     lm = AsyncMlxLM(Shaky(), None)
-    with pytest.raises((ValueError, TypeError), match=message):
-        asyncio.run(lm.sample(*arguments))
+    refuses((ValueError, TypeError), message, asyncio.run, lm.sample(*arguments))
     assert lm.stats["batches"] == 0
 
 
@@ -520,10 +513,8 @@ def test_other_slips():
     lm = AsyncMlxLM(Shaky(), None)
     with pytest.raises(ValueError, match="token_ids_list must hold at least one prompt"):
         lm.batch_next_token_logprobs_sync([])
-    with pytest.raises(TypeError, match="query must be a Query with a future"):
-        lm.add_query(Query([1, 2]))
-    with pytest.raises(TypeError, match="query must be a Query with a future"):
-        lm.add_query([1, 2])
+    refuses(TypeError, "query must be a Query with a future", lm.add_query, Query([1, 2]))
+    refuses(TypeError, "query must be a Query with a future", lm.add_query, [1, 2])
     with pytest.raises(ValueError, match="batch_size must be at least 1"):
         lm.batch_size = 0
     lm.batch_size, lm.timeout = 7, 0.5

@@ -26,52 +26,19 @@ TOLERANCE = 1e-4
 LONGEST = 12
 
 
+SIZES = {"hidden_size": 32, "num_hidden_layers": 2, "intermediate_size": 48, "vocab_size": 40}
+SIZES |= {"num_attention_heads": 4, "num_key_value_heads": 2, "rms_norm_eps": 1e-6}
+QWEN = {"num_attention_heads": 2, "num_key_value_heads": 1, "head_dim": 16, "rope_theta": 10000.0}
+QWEN |= {"max_position_embeddings": 64, "tie_word_embeddings": False}
+
+
+def of_mlx_lm(module, **more):
+    named = {"model_type": module.__name__.rpartition(".")[2]}
+    return module.Model(module.ModelArgs(**named | SIZES | more))
+
+
 def mlx_lm_llama(**more):
-    args = {
-        "model_type": "llama",
-        "hidden_size": 32,
-        "num_hidden_layers": 2,
-        "intermediate_size": 48,
-        "num_attention_heads": 4,
-        "num_key_value_heads": 2,
-        "rms_norm_eps": 1e-5,
-        "vocab_size": 40,
-    }
-    return llama.Model(llama.ModelArgs(**args | more))
-
-
-def mlx_lm_qwen3():
-    return qwen3.Model(
-        qwen3.ModelArgs(
-            model_type="qwen3",
-            hidden_size=32,
-            num_hidden_layers=2,
-            intermediate_size=48,
-            num_attention_heads=2,
-            num_key_value_heads=1,
-            head_dim=16,
-            rms_norm_eps=1e-6,
-            vocab_size=40,
-            max_position_embeddings=64,
-            rope_theta=10000.0,
-            tie_word_embeddings=False,
-        )
-    )
-
-
-def mlx_lm_gemma2():
-    args = gemma2.ModelArgs(
-        model_type="gemma2",
-        hidden_size=32,
-        num_hidden_layers=2,
-        intermediate_size=48,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        head_dim=8,
-        rms_norm_eps=1e-6,
-        vocab_size=40,
-    )
-    return gemma2.Model(args)
+    return of_mlx_lm(llama, rms_norm_eps=1e-5, **more)
 
 
 class Looped(nn.Module):
@@ -98,7 +65,7 @@ def sliding_llama():
 
 MODELS = {
     "mlx-lm llama": mlx_lm_llama,
-    "mlx-lm qwen3": mlx_lm_qwen3,
+    "mlx-lm qwen3": lambda: of_mlx_lm(qwen3, **QWEN),
     "sliding window": sliding_llama,
     "llama": lambda: LanguageModel(llama_config(40, 32, 4, 2, n_kv_heads=2), seed=1),
     "gpt": lambda: LanguageModel(gpt_config(40, 32, 4, 2, max_positions=LONGEST), seed=1),
@@ -127,6 +94,10 @@ class Fresh:
         assert row.dtype == mx.float32
         assert np.abs(np.array(row) - self(prompt)).max() < TOLERANCE
 
+    def check_all(self, prompts, rows):
+        for prompt, row in zip(prompts, rows, strict=True):
+            self.check(tuple(prompt), row)
+
 
 @pytest.fixture(scope="module", params=[*MODELS, *SHIPPED])
 def fresh(request):
@@ -151,13 +122,9 @@ OPERATION = st.one_of(
 
 async def perform(lm, oracle, operation, argument):
     if operation == "gather":
-        rows = await asyncio.gather(*map(lm.next_token_logprobs, argument))
-        for prompt, row in zip(argument, rows, strict=True):
-            oracle.check(prompt, row)
+        oracle.check_all(argument, await asyncio.gather(*map(lm.next_token_logprobs, argument)))
     elif operation == "batch":
-        rows = await lm.batch_next_token_logprobs(argument)
-        for prompt, row in zip(argument, rows, strict=True):
-            oracle.check(prompt, row)
+        oracle.check_all(argument, await lm.batch_next_token_logprobs(argument))
     elif operation == "sync":
         oracle.check(argument, lm.next_token_logprobs_sync(argument))
     elif operation == "cache_kv":
@@ -184,29 +151,25 @@ def check_walk(lm, model, prompt):
             assert mx.abs(past[1, layer] - values[0, :, :kv_matched]).max().item() < TOLERANCE
 
 
-@settings(
-    max_examples=12,
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-)
+SLOW = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+
+
+@settings(max_examples=12, deadline=None, suppress_health_check=SLOW)
 @given(
-    operations=st.lists(OPERATION, min_size=1, max_size=8),
+    calls=st.lists(OPERATION, min_size=1, max_size=8),
     batch_size=st.integers(1, 12),
     step=st.sampled_from([1, 2, 5, 2048]),
     cache_size=st.sampled_from([0, 3, 10, 30, 8192]),
     cache_bytes=st.sampled_from([None, 0, 5_000, 1 << 20]),
 )
-def test_answers_equal_a_fresh_forward(
-    fresh, operations, batch_size, step, cache_size, cache_bytes
-):
+def test_answers_equal_a_fresh_forward(fresh, calls, batch_size, step, cache_size, cache_bytes):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # of what cannot be reused; tested below
-        lm = AsyncMlxLM(
-            fresh.model, None, batch_size, 0.0, step, cache_size, cache_bytes=cache_bytes
-        )
+        given = fresh.model, None, batch_size, 0.0, step, cache_size
+        lm = AsyncMlxLM(*given, cache_bytes=cache_bytes)
 
         async def run():
-            for operation, argument in operations:
+            for operation, argument in calls:
                 await perform(lm, fresh, operation, argument)
                 assert_at_rest(lm, cache_bytes)
 
@@ -237,8 +200,12 @@ def plain():
     return Fresh(model)
 
 
-def test_a_match_may_end_inside_an_edge(plain):
-    lm = AsyncMlxLM(plain.model, None)
+@pytest.fixture
+def lm(plain):
+    return AsyncMlxLM(plain.model, None)
+
+
+def test_a_match_may_end_inside_an_edge(plain, lm):
     row = lm.next_token_logprobs_sync([5, 6, 7, 8])
     node, matched, past, kv_node, kv_matched = lm.walk_cache([5, 6, 9])
     assert (node.depth, matched, kv_node.depth, kv_matched) == (0, 2, 0, 2)
@@ -252,8 +219,7 @@ def test_a_match_may_end_inside_an_edge(plain):
     assert [n["tokens"] for n in lm.cache.snapshot()] == [(5, 6), (7, 8), (9,)]
 
 
-def test_the_last_token_runs_again_only_for_its_logits(plain):
-    lm = AsyncMlxLM(plain.model, None)
+def test_the_last_token_runs_again_only_for_its_logits(plain, lm):
     lm.cache_kv([5, 6, 7, 8])
     before = lm.stats
     plain.check((5, 6, 7), lm.next_token_logprobs_sync([5, 6, 7]))
@@ -294,17 +260,12 @@ def test_the_shipped_target():
     draw = np.random.default_rng(0)
     vocab_size = vocab_size_of(lm.mlx_lm_model)
     trunk = tuple(draw.integers(0, vocab_size, 20).tolist())
-    prompts = [
-        (
-            *trunk[: draw.integers(1, 21)],
-            *draw.integers(0, vocab_size, draw.integers(0, 5)).tolist(),
-        )
-        for _ in range(24)
-    ]
+    cuts = [trunk[: draw.integers(1, 21)] for _ in range(24)]
+    ends = [draw.integers(0, vocab_size, draw.integers(0, 5)).tolist() for _ in cuts]
+    prompts = [(*cut, *end) for cut, end in zip(cuts, ends, strict=True)]
     rows = asyncio.run(lm.batch_next_token_logprobs(prompts))
     assert rows.shape == (24, vocab_size)
-    for prompt, row in zip(prompts, rows, strict=True):
-        oracle.check(tuple(prompt), row)
+    oracle.check_all(prompts, rows)
 
 
 @pytest.mark.parametrize(
@@ -324,21 +285,18 @@ def test_what_cannot_be_reused_is_right_and_said_once(make, prompts, why):
     (warning,) = caught
     assert why in str(warning.message)
     assert "without prefix reuse" in str(warning.message)
-    for prompt, row in zip(prompts, rows, strict=True):
-        Fresh(model).check(tuple(prompt), row)
+    Fresh(model).check_all(prompts, rows)
     assert lm.next_token_logprobs_sync(prompts[-1]) is not None
     assert lm.stats["cached"] == 1  # answers are remembered all the same
 
 
 def test_a_model_that_misreads_the_mask_of_a_batch_runs_row_by_row():
-    model = mlx_lm_gemma2()  # its grouped scores have five axes
+    model = of_mlx_lm(gemma2, head_dim=8)  # its grouped scores have five axes
     lm, oracle = AsyncMlxLM(model, None, batch_size=8), Fresh(model)
     assert lm.stats["forwards"] == 0 == len(lm.trace)  # trying it out does not count
     prompts = [(1, 2, 3), (4,), (1, 2), (5, 6, 7, 8), (1, 2, 9)]
     for _ in range(2):
-        rows = asyncio.run(lm.batch_next_token_logprobs(prompts))
-        for prompt, row in zip(prompts, rows, strict=True):
-            oracle.check(prompt, row)
+        oracle.check_all(prompts, asyncio.run(lm.batch_next_token_logprobs(prompts)))
         prompts = [(*prompt, 3) for prompt in prompts]
     assert lm.stats["reused"] > 0
     assert {len(forward) for batch in lm.trace for forward in batch.forwards} == {1}
@@ -386,8 +344,7 @@ def test_samples_are_those_of_sample_n_whatever_runs_beside_them(name):
     assert len(greedy) == 5
 
 
-def test_add_to_cache_takes_keys_values_and_rows_from_elsewhere(plain):
-    lm = AsyncMlxLM(plain.model, None)
+def test_add_to_cache_takes_keys_values_and_rows_from_elsewhere(plain, lm):
     prompts = [(1, 2, 3), (1, 2, 3, 4, 5)]
     rows = mx.stack([mx.array(plain(prompt)) for prompt in prompts])
     caches = [make_prompt_cache(plain.model) for _ in prompts]
@@ -434,8 +391,7 @@ def test_answers_are_the_callers_own(plain, write):
     assert lm.stats["forwards"] == 2
 
 
-def test_rows_alone_in_the_cache_still_need_keys_and_values(plain):
-    lm = AsyncMlxLM(plain.model, None)
+def test_rows_alone_in_the_cache_still_need_keys_and_values(plain, lm):
     lm.add_to_cache([Query([1, 2, 3])], logprobs=[mx.array(plain((1, 2, 3)))])
     plain.check((1, 2, 3), lm.next_token_logprobs_sync([1, 2, 3]))
     assert (lm.cache.tokens, lm.cache.kv_tokens, lm.stats["token_forwards"]) == (3, 0, 0)
@@ -451,6 +407,9 @@ def filled(layers, heads=2, size=8, batch=1, tokens=3):
     return caches
 
 
+UNLIKE = filled(1, tokens=4) + filled(1, size=16)
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -458,25 +417,21 @@ def filled(layers, heads=2, size=8, batch=1, tokens=3):
         ({"prompt_cache": [RotatingKVCache(9)] * 2}, "prompt_cache must be 2 KVCache"),
         (
             {"prompt_cache": filled(2)},
-            r"\[0\] must hold .*\(2, 4, 8\)\] of prompt 0, got .*\(2, 3, 8\)",
+            r"\[0\] must hold .*2, 4, 8\)\] of prompt 0, got .*2, 3, 8\)",
         ),
         ({"prompt_cache": filled(2, batch=3)}, "a row for each of 1 prompts, got 3"),
         ({"prompt_cache": [KVCache(), KVCache()]}, "a row for each of 1 prompts, got 0"),
         ({"prompt_cache": filled(2, heads=4)}, r"\(2, 4, 8\)\] of prompt 0, got \[\(4, 3, 8\)"),
         ({"prompt_cache": filled(2, size=16)}, r"\(2, 4, 8\)\] of prompt 0, got \[\(2, 3, 16\)"),
-        (
-            {"prompt_cache": filled(1, tokens=4) + filled(1, size=16)},
-            r"\[1\] must hold .*, got \[\(2, 3, 16\)",
-        ),
+        ({"prompt_cache": UNLIKE}, r"\[1\] must hold .*, got \[\(2, 3, 16\)"),
         ({"logprobs": mx.zeros((2, 40))}, "logprobs must be 1 of 40"),
         ({"logprobs": mx.zeros((1, 4))}, "logprobs must be 1 of 40"),
     ],
 )
 @pytest.mark.parametrize("known", [[], [1, 2]])
 def test_add_to_cache_refuses_what_does_not_fit_and_changes_nothing(
-    plain, arguments, message, known
+    plain, lm, arguments, message, known
 ):
-    lm = AsyncMlxLM(plain.model, None)
     if known:
         lm.cache_kv(known)
     with pytest.raises(ValueError, match=message):
@@ -486,8 +441,7 @@ def test_add_to_cache_refuses_what_does_not_fit_and_changes_nothing(
     plain.check((1, 2, 3, 4), lm.next_token_logprobs_sync([1, 2, 3, 4]))
 
 
-def test_what_fails_while_it_is_added_leaves_no_slot_and_no_pin(plain, monkeypatch):
-    lm = AsyncMlxLM(plain.model, None)
+def test_what_fails_while_it_is_added_leaves_no_slot_and_no_pin(plain, lm, monkeypatch):
     lm.cache_kv([1, 2])
 
     def fail(*_):
@@ -499,8 +453,7 @@ def test_what_fails_while_it_is_added_leaves_no_slot_and_no_pin(plain, monkeypat
     assert (lm.cache.tokens, lm.cache.slab.used, lm.cache.root.pins) == (2, 2, 0)
 
 
-def test_added_keys_and_values_take_the_models_own_type(plain):
-    lm = AsyncMlxLM(plain.model, None)
+def test_added_keys_and_values_take_the_models_own_type(plain, lm):
     cache = filled(2)
     for layer in cache:
         layer.keys, layer.values = (a.astype(mx.float16) for a in (layer.keys, layer.values))

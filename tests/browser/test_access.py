@@ -30,32 +30,25 @@ def test_pictures_are_transparent_and_their_ink_is_readable(dark, lab, folder):
     browser.dress(lab, False)
 
 
+FAINT, W = "HTML('<p style=\"color:#999\">faint words</p>')", "w = Powers(0)\n"
 # Each spoils one thing that a reader without a mouse, or without sight, needs.
 SPOILT = {
     r"names: - slider": "w = Powers(0)\nw.box.children = w.box.children[1:]\nw",
     r"names: - img": "HTML('<div role=\"img\">⚄</div>')",
-    r"light: 'faint words' in rgb\(153, 153, 153\): contrast 2.8": (
-        "HTML('<p style=\"color:#999\">faint words</p>')"
-    ),
+    r"light: 'faint words' in rgb\(153, 153, 153\): contrast 2.8": FAINT,
     r"dark: 'dark words'": "HTML('<p style=\"color:#333\">dark words</p>')",
     r"widget \d, Tab: .*noUi-handle": (
         "w = Powers(0)\nw.box.add_class('hush')\n"
         "display(HTML('<style>.hush .noUi-handle{outline:0!important;box-shadow:none!important;"
         "border:1px solid!important;background:#fff!important}</style>'))\nw"
     ),
-    r"widget \d, Tab: .*<button": (
-        "w = Powers(0)\nw.box.children[1].children[-1].tabbable = False\nw"
-    ),
-    r"widget \d, arrows: .*noUi-handle": (
-        "w = Powers(0)\nw.controls['power'].max = w.controls['power'].min = 1\nw"
-    ),
+    r"widget \d, Tab: .*<button": f"{W}w.box.children[1].children[-1].tabbable = False\nw",
+    r"widget \d, arrows: .*noUi-handle": f"{W}one = w.controls['power']\none.max = one.min = 1\nw",
     r"widget \d, arrows: .*<select": (
         "w = Powers(0)\nw.box.children += (widgets.Dropdown(options=[1, 2], description='one'),)\n"
         "w.box.children = w.box.children[1:]\nw"
     ),
-    r"cut off at 420: .*widget-readout": (
-        "w = Powers(0)\nw.controls['power'].layout.min_width = '40em'\nw"
-    ),
+    r"cut off at 420: .*widget-readout": f"{W}w.controls['power'].layout.min_width = '40em'\nw",
     r"cut off at 800: P": "HTML('<p style=\"white-space:nowrap\">' + 300 * 'long ' + '</p>')",
     r"axe: select-name": "HTML('<select><option>one</option></select>')",
 }

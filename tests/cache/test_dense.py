@@ -24,10 +24,8 @@ class Rows:
     def forward(self, before, counts, columns=None):
         """Add ``counts[i]`` tokens to row i, whose slots were ``before[i]``; return all slots."""
         held = np.array([len(row) for row in before])
-        after = [
-            np.concatenate([row, self.slab.allocate(count)]).astype(np.int32)
-            for row, count in zip(before, counts, strict=True)
-        ]
+        rows = zip(before, counts, strict=True)
+        after = [np.concatenate([row, self.slab.allocate(n)]).astype(np.int32) for row, n in rows]
         columns = columns or max(counts)
         seen = np.zeros((len(after), max(map(len, after))), np.int32)
         for i, row in enumerate(after):

@@ -14,13 +14,9 @@ import mlx.core as mx
 import numpy as np
 import pytest
 from mlx_lm.models import cache as mlx_cache
-from mlx_lm.models.cache import (
-    BatchKVCache,
-    BatchRotatingKVCache,
-    CacheList,
-    KVCache,
-)
+from mlx_lm.models.cache import BatchKVCache, BatchRotatingKVCache, CacheList, KVCache
 from oracles.pairs import CHUNK, cache_for, lively
+from oracles.refusals import refuses
 from oracles.speculation import VOCAB, fresh_logits, make_cache, target
 
 CASES = {  # model, cache, window
@@ -247,11 +243,9 @@ def test_a_processor_that_raises_in_the_first_round_leaves_no_draft_behind(kind,
         raise RuntimeError("a processor's own error")
 
     cache = make_cache(model, "window", window) if window else kv.make(model)
-    iterator = SpeculativeTokenIterator(
-        model, NGram(), prompt, cache=cache, logits_processors=[broken], draft_tokens=4
-    )
-    with pytest.raises(RuntimeError, match="own error"):
-        next(iterator)
+    more = {"logits_processors": [broken], "draft_tokens": 4}
+    iterator = SpeculativeTokenIterator(model, NGram(), prompt, cache=cache, **more)
+    refuses(RuntimeError, "own error", next, iterator)
     kept = [] if kv.offset(cache) == 0 else prompt[:-1]
     assert kept or (kind, window) == ("llama", 0)
     got = np.array(model(mx.array([[7]]), cache=cache)[0, -1])
@@ -266,8 +260,7 @@ def test_settle_ends_what_can_be_taken_back():
     read(rewinder, [1, 2])
     rewinder.settle()
     read(rewinder, [3])
-    with pytest.raises(BadValue, match="at most 1 tokens, got n=2"):
-        rewinder.rewind(2)
+    refuses(BadValue, "at most 1 tokens, got n=2", rewinder.rewind, 2)
 
 
 def test_an_empty_plain_cache_cannot_go_back():
@@ -284,8 +277,7 @@ def test_unknown_layers_are_refused_unless_they_trim():
 
     with pytest.raises(BadValue, match=r"draft_cache cannot be rewound: layer 1 is a Strange"):
         check_rewindable([KVCache(), Strange()], "draft_cache")
-    with pytest.raises(BadValue, match="must hold one sequence"):
-        check_rewindable([BatchKVCache([0, 1])])
+    refuses(BadValue, "must hold one sequence", check_rewindable, [BatchKVCache([0, 1])])
 
     class Trimmable(Strange):
         def is_trimmable(self):

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from mlx_lm.models.cache import BatchKVCache, CacheList
 from oracles.pairs import cache_for, lively
+from oracles.refusals import refuses
 from oracles.speculation import VOCAB, fresh_logits, make_cache, target
 
 CASES = [
@@ -73,9 +74,8 @@ def test_blocks_need_a_replay_only_for_recurrent_layers():
         ("hybrid", "kv", 1),
     ):
         model = target(kind)
-        rewinder = BatchRewinder(
-            model, batch(model, cache_kind, 4, [[1, 2, 3, 4, 5, 6], [7, 8]]), [6, 2]
-        )
+        started = batch(model, cache_kind, 4, [[1, 2, 3, 4, 5, 6], [7, 8]])
+        rewinder = BatchRewinder(model, started, [6, 2])
         rewinder.forward(mx.array([[1, 2, 3], [4, 5, 6]]))
         rewinder.rewind([2, 0])
         assert rewinder.calls == 1 + replays
@@ -132,8 +132,7 @@ def test_rows_that_part_keep_a_token_each_where_they_read_again(kind):
     rewinder = BatchRewinder(model, batch(model, "kv", 0, texts), [2, 2])
     rewinder.forward(mx.array([[5, 6], [7, 8]]))
     if kind == "hybrid":
-        with pytest.raises(BadValue, match="at most 1 tokens, got n=2"):
-            rewinder.rewind([0, 2])
+        refuses(BadValue, "at most 1 tokens, got n=2", rewinder.rewind, [0, 2])
         assert rewinder.positions == [4, 4]
         rewinder.rewind([0, 1])
     else:
@@ -206,8 +205,7 @@ def test_a_model_that_raises_leaves_a_batch_as_it_was(kind, cache_kind):
 
     rewinder = BatchRewinder(model, batch(model, cache_kind, 4, texts), [6, 2])
     rewinder.model = broken
-    with pytest.raises(RuntimeError, match="in the middle"):
-        rewinder.forward(mx.array([[5, 6], [7, 8]]))
+    refuses(RuntimeError, "in the middle", rewinder.forward, mx.array([[5, 6], [7, 8]]))
     assert rewinder.positions == [6, 2]
     rewinder.model = model
     got = np.array(rewinder.forward(mx.array([[9], [9]]))[:, -1])

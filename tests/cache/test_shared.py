@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 from mlx_lm.models import llama
 from mlx_lm.models.cache import KVCache
+from oracles.refusals import refuses
 
 V = 40
 CONFIGS = {
@@ -54,8 +55,6 @@ def layers(cache):
 
 
 # -- the function ----------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("dtype", BOUND)
 @pytest.mark.parametrize(
     ("rows", "heads", "kv_heads", "prefix", "own", "length"),
@@ -66,10 +65,9 @@ def test_it_is_attention_over_both_parts(rows, heads, kv_heads, prefix, own, len
     q = normal(rows, heads, length, 8, seed=0, dtype=dtype) * 3
     parts = [normal(1, kv_heads, prefix, 8, seed=seed, dtype=dtype) for seed in (1, 2)]
     tails = [normal(rows, kv_heads, own, 8, seed=seed, dtype=dtype) for seed in (3, 4)]
-    whole = [
-        mx.concatenate([mx.broadcast_to(part, (rows, *part.shape[1:])), tail], axis=2)
-        for part, tail in zip(parts, tails, strict=True)
-    ]
+    pairs = zip(parts, tails, strict=True)
+    spread = [(mx.broadcast_to(part, (rows, *part.shape[1:])), tail) for part, tail in pairs]
+    whole = [mx.concatenate(pair, axis=2) for pair in spread]
     mask = own_mask = None
     if length > 1:
         mask = mx.arange(prefix + own) <= mx.arange(prefix + own - length, prefix + own)[:, None]
@@ -82,8 +80,6 @@ def test_it_is_attention_over_both_parts(rows, heads, kv_heads, prefix, own, len
 
 
 # -- the cache, in a model -------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("kind", CONFIGS)
 @pytest.mark.parametrize("prefix", [1, 7, 300])
 @pytest.mark.parametrize("rows", [1, 2, 9])
@@ -151,15 +147,11 @@ def test_a_copy_is_independent_and_nothing_is_taken_back(always):
     assert (kv.offset(sharing), kv.offset(twin)) == (6, 7)
     assert mx.array_equal(model(mx.array([[3], [4]]), cache=sharing), one)
     assert kv.trimmable(sharing) == kv.trimmable(sharing, 1) == 0
-    with pytest.raises(ValueError, match="cannot trim n=1 tokens: layer 0"):
-        kv.trim(sharing, 1)
-    with pytest.raises(ValueError, match="one row to expand, got 2"):
-        kv.expand(sharing, 2)
+    refuses(ValueError, "cannot trim n=1 tokens: layer 0", kv.trim, sharing, 1)
+    refuses(ValueError, "one row to expand, got 2", kv.expand, sharing, 2)
 
 
 # -- room ------------------------------------------------------------------------------------
-
-
 def test_a_prompt_of_2048_takes_the_room_of_one():
     model, cache = model_and_prefix("grouped heads", 2048)
     one_row = kv.nbytes(cache)
@@ -175,8 +167,6 @@ def test_a_prompt_of_2048_takes_the_room_of_one():
 
 
 # -- where it is used ------------------------------------------------------------------------
-
-
 def test_it_is_taken_where_it_pays_and_where_the_model_can():
     model, cache = model_and_prefix("retention too", 300)
     assert len(layers(fan_out(model, cache, 64))) == 1
@@ -227,13 +217,11 @@ def test_samples_are_those_of_rows_with_a_prompt_each(kind, monkeypatch):
 def test_whoever_stops_asking_leaves_the_prompt_readable(always):
     model, cache = model_and_prefix("rotated", 5)
     sharing = fan_out(model, cache, 3)
-    with pytest.raises(ValueError, match="tokens must have shape"):
-        model(mx.zeros((3,), mx.int32), cache=sharing)
+    refuses(ValueError, "tokens must have shape", model, mx.zeros((3,), mx.int32), cache=sharing)
     assert kv.offset(sharing) == 5
     assert type(cache[0]) is KVCache
-    assert (
-        difference(
-            model(mx.array([[2]]), cache=cache), model(mx.array([[2]] * 3), cache=sharing)[:1]
-        )
-        < 1e-5
+    alone, first = (
+        model(mx.array([[2]]), cache=cache),
+        model(mx.array([[2]] * 3), cache=sharing)[:1],
     )
+    assert difference(alone, first) < 1e-5

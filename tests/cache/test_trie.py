@@ -14,6 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from oracles.trie import PlainTrie
 
 PROMPTS = st.lists(st.integers(0, 2), min_size=1, max_size=9).map(tuple)
+COIN = st.booleans()
 BUDGETS = st.sampled_from([0, 1, 4, 8, 12, 16, 20, 40])
 ROW_BYTES = 8
 
@@ -36,13 +37,7 @@ class TrieMachine(RuleBasedStateMachine):
         self.computed = {}
         self.pins = []
 
-    @rule(
-        prompt=PROMPTS,
-        kv=st.booleans(),
-        row=st.booleans(),
-        pin=st.booleans(),
-        early=st.integers(0, 9),
-    )
+    @rule(prompt=PROMPTS, kv=COIN, row=COIN, pin=COIN, early=st.integers(0, 9))
     def insert(self, prompt, kv, row, pin, early):
         held = len(self.trie.match(prompt, touch=False).slots)
         start = min(early, held) if kv else 0
@@ -57,14 +52,13 @@ class TrieMachine(RuleBasedStateMachine):
         if pin:
             self.pins.append((node, prompt))
 
-    @rule(prompt=PROMPTS, touch=st.booleans())
+    @rule(prompt=PROMPTS, touch=COIN)
     def match(self, prompt, touch):
         found = self.trie.match(prompt, touch=touch)
         matched, held, row = self.plain.match(prompt, touch=touch)
         assert found.matched == matched
-        assert [self.computed[s] for s in found.slots.tolist()] == [
-            prompt[: i + 1] for i in range(held)
-        ]
+        prefixes = [prompt[: i + 1] for i in range(held)]
+        assert [self.computed[s] for s in found.slots.tolist()] == prefixes
         assert (None if found.logprobs is None else found.logprobs.item()) == row
         assert found.node.depth <= matched <= found.tip.depth
 
@@ -138,9 +132,8 @@ class TrieMachine(RuleBasedStateMachine):
             assert node.parent.children[node.tokens[0]] is node
             assert node.depth == node.parent.depth + len(node.tokens)
             assert node.slots is None or len(node.slots) == len(node.tokens)
-        assert [node.pins for node in nodes] == [
-            sum(pinned is node for pinned, _ in self.pins) for node in nodes
-        ]
+        pins = [sum(pinned is node for pinned, _ in self.pins) for node in nodes]
+        assert [node.pins for node in nodes] == pins
         assert self.trie.root.pins == len(self.pins)
         over = self.trie.tokens > self.trie.max_tokens or self.trie.kv_tokens > self.slab.limit
         held = {path[:size] for _, path in self.pins for size in range(len(path) + 1)}
@@ -153,26 +146,20 @@ class TrieMachine(RuleBasedStateMachine):
         return tokens
 
 
-TrieMachine.TestCase.settings = settings(
-    max_examples=60,
-    stateful_step_count=40,
-    deadline=None,
-    suppress_health_check=[HealthCheck.too_slow],
-)
 TestTrie = TrieMachine.TestCase
+SLOW = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
+TestTrie.settings = settings(max_examples=60, stateful_step_count=40, **SLOW)
 
 
 def random_step(machine, draw):
     """One operation on one random prompt."""
     prompt = tuple(draw.choices(range(3), k=draw.randint(1, 9)))
+
+    def chances():
+        return [draw.random() < chance for chance in (0.7, 0.5, 0.2)]
+
     steps = {
-        "insert": lambda: machine.insert(
-            prompt,
-            draw.random() < 0.7,
-            draw.random() < 0.5,
-            draw.random() < 0.2,
-            draw.randint(0, 9),
-        ),
+        "insert": lambda: machine.insert(prompt, *chances(), draw.randint(0, 9)),
         "match": lambda: machine.match(prompt, draw.random() < 0.8),
         "pin": lambda: machine.pin(prompt),
         "unpin": lambda: machine.unpin(draw.randint(0, 9)),
@@ -270,11 +257,8 @@ def test_a_snapshot_is_plain_data_and_no_use():
     trie.insert([1, 1, 1], logprobs=a_row(0.0))
     trie.insert([1, 2])
     first = trie.snapshot()
-    assert [(n["parent"], n["tokens"], n["depth"]) for n in first] == [
-        (None, (1,), 1),
-        (0, (1, 1), 3),
-        (0, (2,), 2),
-    ]
+    found = [(n["parent"], n["tokens"], n["depth"]) for n in first]
+    assert found == [(None, (1,), 1), (0, (1, 1), 3), (0, (2,), 2)]
     first[0]["tokens"] = ()
     assert trie.snapshot()[0]["tokens"] == (1,)
 
@@ -319,10 +303,8 @@ def test_evicting_costs_what_is_evicted():
 def test_going_on_costs_the_same_at_any_depth(monkeypatch):
     """A token more than a recent prompt: counted in edges compared, not in seconds."""
     compared = []
-    monkeypatch.setattr(
-        trie_module, "common_length", lambda *runs: compared.append(1) or whole(*runs)
-    )
-    whole, trie = common_length, TokenTrie(1000)
+    trie, name = TokenTrie(1000), "common_length"
+    monkeypatch.setattr(trie_module, name, lambda *x: compared.append(1) or common_length(*x))
     for end in range(1, 301):
         compared.clear()
         prompt = (7,) * end

@@ -14,17 +14,12 @@ from lablib.machine import backend, scheduling
 from lablib.machine.doctor import doctor, measure_gflops
 
 import pytest
+from oracles.fresh import run
+from oracles.refusals import refuses
 
 linux = pytest.mark.skipif(
     backend.blas().source == "native", reason="Accelerate and Metal, or CUDA, come with MLX"
 )
-
-
-def run(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    clean = {k: v for k, v in os.environ.items() if not k.startswith(("LABLIB_", "OMP_"))}
-    return subprocess.run(
-        [sys.executable, "-c", code], env=clean | environment, capture_output=True, text=True
-    )
 
 
 PRODUCT = """
@@ -52,17 +47,18 @@ def test_the_kernels_have_a_name() -> None:
     assert run(code, LABLIB_BLAS="off").stdout.splitlines()[0] == "None"
 
 
-@linux
-def test_off_keeps_the_reference_library_and_works() -> None:
-    result = run(PRODUCT, LABLIB_BLAS="off")
-    assert result.stdout.split() == ["reference", "1"], result.stderr
+CHOSEN = [
+    ({"LABLIB_BLAS": "off"}, ["reference", "1"]),
+    # A path is used, and threads are set while it loads.
+    ({"LABLIB_BLAS": backend.blas().path, "LABLIB_THREADS": "2"}, ["LABLIB_BLAS", "2"]),
+]
 
 
 @linux
-def test_a_path_is_used_and_threads_are_set_while_it_loads() -> None:
-    path = backend.blas().path
-    result = run(PRODUCT, LABLIB_BLAS=path, LABLIB_THREADS="2")
-    assert result.stdout.split() == ["LABLIB_BLAS", "2"], result.stderr
+@pytest.mark.parametrize(("environment", "found"), CHOSEN, ids=["off", "path"])
+def test_the_library_that_was_chosen_works(environment, found) -> None:
+    result = run(PRODUCT, **environment)
+    assert result.stdout.split() == found, result.stderr
 
 
 @linux
@@ -117,9 +113,8 @@ def test_without_a_folder_of_its_own_it_is_made_among_temporary_files(tmp_path: 
 @pytest.mark.thorough
 def test_without_a_home_it_is_made_among_temporary_files(tmp_path: Path) -> None:
     homeless = "import os; os.path.expanduser = lambda path: path\n"
-    source, path, _ = run(homeless + WHICH, XDG_CACHE_HOME="", TMPDIR=str(tmp_path)).stdout.split(
-        "|"
-    )
+    result = run(homeless + WHICH, XDG_CACHE_HOME="", TMPDIR=str(tmp_path))
+    source, path, _ = result.stdout.split("|")
     assert source == "wheel"
     assert tmp_path in Path(path).parents
 
@@ -176,15 +171,13 @@ def test_the_environment_is_left_as_it_was() -> None:
 def test_set_threads_is_honoured_or_refused() -> None:
     now = backend.threads()
     backend.set_threads(now)
-    with pytest.raises(ValueError, match="n must be"):
-        backend.set_threads(0)
+    refuses(ValueError, "n must be", backend.set_threads, 0)
     if backend._library is not None and backend._library.openblas_get_parallel() == 1:
         backend.set_threads(now + 1)
         assert backend.threads() == now + 1
         backend.set_threads(now)
     else:
-        with pytest.raises(RuntimeError, match=f"LABLIB_THREADS={now + 1}"):
-            backend.set_threads(now + 1)
+        refuses(RuntimeError, f"LABLIB_THREADS={now + 1}", backend.set_threads, now + 1)
         assert backend.threads() == now
 
 
@@ -297,16 +290,11 @@ def test_work_gathers_for_mlxs_own_thread_only(before: str) -> None:
 
 
 @linux
-def test_a_policy_that_was_chosen_stays() -> None:
-    idle = str(os.SCHED_IDLE)
-    assert policies(os.SCHED_IDLE) == [str({os.SCHED_IDLE}), idle, idle]
-
-
-@linux
-def test_scheduling_can_be_left_alone() -> None:
-    other = str(os.SCHED_OTHER)
-    found = policies(os.SCHED_OTHER, LABLIB_SCHED="off")
-    assert found == [str({os.SCHED_OTHER}), other, other]
+@pytest.mark.parametrize(("policy", "setting"), [("SCHED_IDLE", ""), ("SCHED_OTHER", "off")])
+def test_a_policy_that_was_chosen_stays(policy: str, setting: str) -> None:
+    number = getattr(os, policy)
+    found = policies(number, LABLIB_SCHED=setting)
+    assert found == [str({number}), str(number), str(number)]
 
 
 @linux

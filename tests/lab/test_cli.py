@@ -20,10 +20,9 @@ import pytest
 ROOT = Path(__file__).parents[2]
 
 
-def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "lablib", *arguments], capture_output=True, text=True, cwd=ROOT
-    )
+def run(*arguments: str, options: tuple = ()) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, *options, "-m", "lablib", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
 
 
 def test_doctor_prints_a_table_and_its_status_says_whether_all_is_well() -> None:
@@ -40,9 +39,7 @@ def test_doctor_prints_a_table_and_its_status_says_whether_all_is_well() -> None
         (("nonsense",), "invalid choice"),
     ],
 )
-def test_a_mistake_is_one_line_and_status_2(
-    arguments: tuple[str, ...], expected: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_mistake_is_one_line_and_status_2(arguments, expected, capsys):
     with pytest.raises(SystemExit) as ended:
         sys.exit(__main__.main(arguments))
     assert ended.value.code == 2
@@ -50,9 +47,7 @@ def test_a_mistake_is_one_line_and_status_2(
 
 
 def test_before_the_install_the_command_says_how_to_install() -> None:
-    done = subprocess.run(  # -S: as if nothing were installed
-        [sys.executable, "-S", "-m", "lablib"], capture_output=True, text=True, cwd=ROOT
-    )
+    done = run(options=("-S",))  # as if nothing were installed
     assert done.returncode == 2
     (line,) = done.stderr.splitlines()
     assert " has no numpy" in line
@@ -95,16 +90,10 @@ def test_demo_streams_two_stories_and_a_vote(capsys: pytest.CaptureFixture[str])
 
 @pytest.mark.grid(lambda end: end == signal.SIGINT)
 @pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_lab_serves_the_first_lesson_and_leaves_no_jupyterlab_behind(
-    end: signal.Signals, tmp_path: Path
-) -> None:
-    server = subprocess.Popen(
-        [sys.executable, "-m", "lablib", "lab", "--no-browser", "--folder", str(tmp_path)],
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
+def test_lab_serves_the_first_lesson_and_leaves_no_jupyterlab_behind(end, tmp_path):
+    command = [sys.executable, "-m", "lablib", "lab", "--no-browser", "--folder", str(tmp_path)]
+    own = {"cwd": ROOT, "stdout": subprocess.PIPE, "text": True, "start_new_session": True}
+    server = subprocess.Popen(command, **own)
     try:
         printed = ""
         while not (url := re.search(r"Open (http://127\.0\.0\.1:\d+/\S+)", printed)):
@@ -135,18 +124,14 @@ def test_lab_serves_the_first_lesson_and_leaves_no_jupyterlab_behind(
                 os.killpg(server.pid, signal.SIGKILL)
 
 
-def test_lab_without_lessons_says_what_to_do(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_lab_without_lessons_says_what_to_do(tmp_path, monkeypatch):
     monkeypatch.setattr(folders, "__file__", str(tmp_path / "lablib" / "folders.py"))
     with pytest.raises(ValueError, match="install lablib anew"):
         working_copy.notebooks_folder()
 
 
 @pytest.mark.parametrize("inside", [True, False])
-def test_the_lessons_are_in_the_package_or_beside_it(
-    inside: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_lessons_are_in_the_package_or_beside_it(inside, tmp_path, monkeypatch):
     """A wheel has them inside; a checkout, which an editable install leads to, beside."""
     package = tmp_path / "lablib"
     lessons = (package if inside else tmp_path) / "notebooks"
@@ -165,17 +150,13 @@ def no_copy(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("wanted", [None, 8899])
-def test_ports_that_are_all_taken_are_an_error(
-    wanted: int | None, monkeypatch: pytest.MonkeyPatch, no_copy: None
-) -> None:
+def test_ports_that_are_all_taken_are_an_error(wanted, monkeypatch, no_copy):
     monkeypatch.setattr(lab, "_is_free", lambda port: False)
     with pytest.raises(ValueError, match=f"port must be free, and {wanted or '8888 to 8987'} is"):
         lab.lab(open_browser=False, port=wanted)
 
 
-def test_a_port_that_another_program_takes_first_is_left_to_it(
-    monkeypatch: pytest.MonkeyPatch, no_copy: None
-) -> None:
+def test_a_port_that_another_program_takes_first_is_left_to_it(monkeypatch, no_copy):
     """Two labs that start together both see 8888 free, and one of them is later."""
     taken, begun = set(), []
 
@@ -207,16 +188,12 @@ def test_the_default_command_is_lab(monkeypatch: pytest.MonkeyPatch) -> None:
     assert started == [{"open_browser": True, "update": False, **asked}]
 
 
-@pytest.mark.parametrize(
-    ("option", "variable", "threads"),
-    [
-        ((), None, "1"),
-        ((), "3", "3"),
-        (("--threads", "2"), None, "2"),
-        (("--threads", "2"), "3", "2"),
-    ],
-)
-def test_training_starts_over_once_with_the_threads_that_were_asked_for(
+TWO = ("--threads", "2")
+THREADS = [((), None, "1"), ((), "3", "3"), (TWO, None, "2"), (TWO, "3", "2")]
+
+
+@pytest.mark.parametrize(("option", "variable", "threads"), THREADS)
+def test_training_starts_over_once_with_the_threads_asked_for(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, option: tuple, variable: str, threads: str
 ) -> None:
     """The option, else the variable, else the one thread of the shipped checkpoints."""

@@ -26,9 +26,8 @@ CHAT = "{% for m in messages %}{{ m['content'] }}{% endfor %}"
 def table() -> list[tuple[str, str, str, str]]:
     """Return the rows: what to do, and the code of mlx-lm, Hugging Face and lablib."""
     lines = [line for line in PAGE.splitlines() if line.startswith("| ")]
-    rows = [
-        tuple(cell.strip().strip("`") for cell in line.strip("| ").split(" | ")) for line in lines
-    ]
+    cells = [line.strip("| ").split(" | ") for line in lines]
+    rows = [tuple(cell.strip().strip("`") for cell in row) for row in cells]
     rows = [row for row in rows if row[-1] != "lablib"]
     assert {len(row) for row in rows} == {2, 4}
     # vLLM needs a GPU and has a table of two columns: nothing of its own is run.
@@ -110,9 +109,8 @@ def default(function: Callable, name: str) -> object:
 
 
 def test_the_defaults_are_those_that_the_page_tells() -> None:
-    said = {
-        name: re.findall(rf"- `{name}` is (.*)", PAGE)[0] for name in ("temperature", "max_tokens")
-    }
+    names = ("temperature", "max_tokens")
+    said = {name: re.findall(rf"- `{name}` is (.*)", PAGE)[0] for name in names}
     assert said["temperature"].startswith("1 in `generate`")
     assert lablib.SamplerOptions().temperature == 1
     for function, temperature, tokens in [

@@ -38,8 +38,6 @@ def link(lesson: str) -> str:
 
 
 # --- from lesson to lesson --------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("lesson", LESSONS)
 def test_a_lesson_leads_back_and_on(lesson):
     last, place, order = texts(lesson)[-1], [*LESSONS].index(lesson), [*LESSONS]
@@ -51,8 +49,6 @@ def test_a_lesson_leads_back_and_on(lesson):
 
 
 # --- the glossary -----------------------------------------------------------------------------
-
-
 def anchor(entry: str) -> str:
     """Return an entry's place in the page: the same in JupyterLab and on GitHub."""
     assert re.fullmatch(r"[a-z0-9 -]+", entry), entry
@@ -96,8 +92,6 @@ def plain(text: str) -> str:
 
 
 # --- the teacher's guide ----------------------------------------------------------------------
-
-
 @pytest.fixture(scope="module")
 def sections() -> dict[str, str]:
     found = re.findall(r"^### (\[(\d\d) .*)\n((?:.*\n?)*?)(?=^##|\Z)", GUIDE, re.M)
@@ -117,9 +111,8 @@ def minutes(lesson: str) -> tuple[str, int]:
 def test_the_guide_tells_of_a_lesson_what_the_lesson_says(lesson, sections):
     text = sections[lesson]
     assert f"**Time.** {minutes(lesson)[0]}." in text
-    (wrong,) = re.findall(
-        r'\*\*A misconception worth unlearning\.\*\* (\*".*?"\*)', "\n".join(texts(lesson))
-    )
+    pattern = r'\*\*A misconception worth unlearning\.\*\* (\*".*?"\*)'
+    (wrong,) = re.findall(pattern, "\n".join(texts(lesson)))
     assert f"**The misconception.** {wrong}" in text
     assert all(f"**{part}.**" in text for part in ("Goal", "Discuss", "Skip"))
     assert len(re.findall(r"^- \*.*[?.:\"]\* \S", text, re.M)) >= 2

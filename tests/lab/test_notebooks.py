@@ -51,49 +51,47 @@ def starter(notebook):
     return first(notebook, lambda c: c.metadata.get("lablib", {}).get("part") == "starter")
 
 
-def output(kind="execute_result", data=None, **more):
+def output(kind="execute_result", **more):
     if kind == "execute_result":
-        more |= {"execution_count": 1, "metadata": {}}
-    return nbformat.v4.new_output(kind, data=data or {}, **more)
+        more = {"data": {}, "execution_count": 1, "metadata": {}} | more
+    return nbformat.v4.new_output(kind, **more)
 
 
 def widget(**data):
     return output(data={"application/vnd.jupyter.widget-view+json": {}, **data})
 
 
+def says(kind="stream", **what):
+    return lambda nb: code(nb).outputs.append(output(kind, **what))
+
+
+def writes(source):
+    return lambda nb: code(nb).update(source=source)
+
+
+IGNORED = {"metadata": {"tags": ["nbval-ignore-output"]}}
+CAPTION = {"text/plain": "VBox(children=())"}
 MISTAKES = {
     "kernel is not python3": lambda nb: nb.metadata.update(kernelspec={"name": "julia"}),
     "holds widget state": lambda nb: nb.metadata.update(widgets={}),
     "holds execution times": lambda nb: code(nb).metadata.update(execution={}),
     "not run once from top": lambda nb: code(nb).update(execution_count=99),
-    "recorded an error": lambda nb: code(nb).outputs.append(
-        nbformat.v4.new_output("error", ename="E", evalue="e", traceback=[])
-    ),
-    "recorded a warning": lambda nb: code(nb).outputs.append(
-        nbformat.v4.new_output("stream", name="stderr", text="careful")
-    ),
+    "recorded an error": says("error", ename="E", evalue="e", traceback=[]),
+    "recorded a warning": says(name="stderr", text="careful"),
     "not unique": lambda nb: [cell.update(id="same") for cell in nb.cells],
     "id is not readable": lambda nb: code(nb).update(id="1a2b3c4d"),
-    "longer than 24 lines": lambda nb: code(nb).update(source="1\n" * 25),
-    "asserts nothing": lambda nb: nb.cells.append(
-        nbformat.v4.new_code_cell("1", metadata={"tags": ["nbval-ignore-output"]})
-    ),
-    "does more than import": lambda nb: code(nb).update(source="import lablib\nlablib.doctor()"),
-    "counter is not measure.clock": lambda nb: code(nb).update(source="s = time.perf_counter()"),
-    "thread_time is not measure.clock": lambda nb: code(nb).update(source="now = time.thread_time"),
-    "absolute path '/tmp/x": lambda nb: code(nb).update(source="open('/tmp/x')"),
-    "absolute path '/home/a' in": lambda nb: code(nb).outputs.append(
-        nbformat.v4.new_output("stream", name="stdout", text="in /home/ada/x")
-    ),
+    "longer than 24 lines": writes("1\n" * 25),
+    "asserts nothing": lambda nb: nb.cells.append(nbformat.v4.new_code_cell("1", **IGNORED)),
+    "does more than import": writes("import lablib\nlablib.doctor()"),
+    "counter is not measure.clock": writes("s = time.perf_counter()"),
+    "thread_time is not measure.clock": writes("now = time.thread_time"),
+    "absolute path '/tmp/x": writes("open('/tmp/x')"),
+    "absolute path '/home/a' in": says(name="stdout", text="in /home/ada/x"),
     "text has no alt": lambda nb: text(nb).update(source="![](x.png)"),
-    "picture without alt": lambda nb: code(nb).outputs.append(output(data={"image/png": "x"})),
-    "<img> without alt": lambda nb: code(nb).outputs.append(
-        output(data={"text/html": '<img src="x">'})
-    ),
+    "picture without alt": says("execute_result", data={"image/png": "x"}),
+    "<img> without alt": says("execute_result", data={"text/html": '<img src="x">'}),
     "widget without a picture": lambda nb: code(nb).outputs.append(widget()),
-    "widget without a caption": lambda nb: code(nb).outputs.append(
-        widget(**{"text/plain": "VBox(children=())"})
-    ),
+    "widget without a caption": lambda nb: code(nb).outputs.append(widget(**CAPTION)),
     "which does not exist": lambda nb: text(nb).update(source="[next](99_no_such.ipynb)"),
     "the starter cell differs": lambda nb: starter(nb).update(source="def f(): pass"),
     "has no starter cell": lambda nb: nb.cells.remove(starter(nb)),

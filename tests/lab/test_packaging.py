@@ -181,9 +181,8 @@ def test_the_readmes_numbers_stand_where_it_says_that_they_were_measured() -> No
 
 def test_the_readmes_shares_of_right_votes_are_those_of_the_evaluation() -> None:
     table = (ROOT / "lablib/models/checkpoints/evaluation.md").read_text("utf-8")
-    one, vote = re.search(
-        r"sample is right on (\d+) % of the sums, a vote of 32 on (\d+) %", README
-    ).groups()
+    pattern = r"sample is right on (\d+) % of the sums, a vote of 32 on (\d+) %"
+    one, vote = re.search(pattern, README).groups()
     columns = re.search(r"^\| strategy .*", table, re.MULTILINE)[0].split("|")
     place = [column.strip() for column in columns].index("32")
     shares = {

@@ -33,9 +33,7 @@ def test_the_numbers_and_their_place_stay(arrays: list[mx.array]) -> None:
     assert arrays[0][0, 0].item() == 7
 
 
-def test_what_is_small_or_of_another_type_or_system_is_left_alone(
-    arrays: list[mx.array], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_small_or_of_another_type_or_system_is_left_alone(arrays, monkeypatch):
     monkeypatch.setattr(pages.ctypes, "CDLL", lambda name: pytest.fail("asked the system"))
     assert pages.enlarge([]) == 0
     assert pages.enlarge(arrays[:1]) == 0
@@ -44,9 +42,7 @@ def test_what_is_small_or_of_another_type_or_system_is_left_alone(
     assert pages.enlarge(arrays) == 0
 
 
-def test_a_system_that_refuses_is_no_error(
-    arrays: list[mx.array], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_system_that_refuses_is_no_error(arrays, monkeypatch):
     if mx.default_device() == mx.gpu:
         pytest.skip("on a GPU nothing is asked")
     monkeypatch.setattr(sys, "platform", "linux")

@@ -58,9 +58,8 @@ def python(code: str, *arguments: str) -> subprocess.CompletedProcess[str]:
 def test_the_engine_runs_without_what_draws_and_chat_names_the_extra() -> None:
     result = python(ENGINE)
     assert result.stderr == ""
-    assert result.stdout == (
-        "plots and widgets need matplotlib, ipywidgets: pip install 'lablib[lab]'\n"
-    )
+    said = "plots and widgets need matplotlib, ipywidgets: pip install 'lablib[lab]'"
+    assert result.stdout == f"{said}\n"
 
 
 @pytest.mark.parametrize(

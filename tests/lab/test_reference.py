@@ -4,7 +4,6 @@ import doctest
 import importlib
 import inspect
 import re
-from pathlib import Path
 from typing import Any, get_type_hints
 
 import lablib
@@ -55,8 +54,6 @@ def test_a_class_and_its_methods_have_docstrings(name: str) -> None:
 
 
 # --- every option of generate ------------------------------------------------------------------
-
-
 def options_of_generate() -> set[str]:
     typed = [keywords.TextKeywords, keywords.SeveralKeywords]
     named = {"max_tokens"}
@@ -91,8 +88,6 @@ def test_what_may_be_a_list_is_marked_and_nothing_else() -> None:
 
 
 # --- examples ----------------------------------------------------------------------------------
-
-
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """What the examples may use: no more than the reference says they begin with."""
@@ -110,9 +105,7 @@ def failures(name: str, text: str, world: dict[str, Any]) -> tuple[int, str]:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_each_public_name_has_an_example_and_it_runs(
-    name: str, world: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_each_public_name_has_an_example_and_it_runs(name, world, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     count, wrong = failures(name, told(NAMES[name]), world)
     assert count

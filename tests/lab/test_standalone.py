@@ -17,10 +17,8 @@ def test_the_wheel_works_alone(capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_python_is_found_for_this_version_and_none_for_what_is_not_there() -> None:
     here = f"{sys.version_info.minor}"
     (found,) = standalone.pythons(f">=3.{here},<3.{int(here) + 1}")
-    assert (
-        standalone.run([found, "-c", "import sys; print(sys.version_info.minor)"], Path())
-        == f"{here}\n"
-    )
+    code = "import sys; print(sys.version_info.minor)"
+    assert standalone.run([found, "-c", code], Path()) == f"{here}\n"
     assert [*standalone.pythons(">=3.90,<3.92")] == []
 
 
@@ -32,15 +30,12 @@ def test_a_command_that_fails_says_what_it_said() -> None:
 def test_the_other_pythons_are_of_other_versions() -> None:
     here = sys.version_info[:2]
     found = versions.others(f">=3.11,<3.{here[1] + 1}")
-    assert [tuple(map(int, version.split(".")[:2])) for version in found] == sorted(
-        {tuple(map(int, version.split(".")[:2])) for version in found} - {here}
-    )
+    numbers = [tuple(map(int, version.split(".")[:2])) for version in found]
+    assert numbers == sorted({*numbers} - {here})
     assert versions.others(f">=3.{here[1]},<3.{here[1] + 1}") == {}
 
 
-def test_a_suite_that_fails_on_one_python_fails_and_shows_its_end(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_suite_that_fails_on_one_python_fails_and_shows_its_end(monkeypatch, capsys):
     def suite(python: Path, folder: Path, *more: str) -> tuple[int, str]:
         assert folder.is_dir()
         assert more == ("tests/cache",)

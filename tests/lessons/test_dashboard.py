@@ -189,9 +189,9 @@ def test_a_toss_goes_through_the_text_as_rounds_do(board):
 def test_a_lookup_goes_on_from_where_its_round_began(board):
     data = seen(board, "sums", LOOKUP, "rejection", 8, 1.5)
     later = 0
-    for (prompt, tokens), rounds, judged in zip(
-        board.recording.texts("sums", 1.5), data["rounds"], data["judged"], strict=False
-    ):
+    texts = board.recording.texts("sums", 1.5)
+    played = zip(texts, data["rounds"], data["judged"], strict=False)
+    for (prompt, tokens), rounds, judged in played:
         start = 0
         for (drafted, kept), fates in zip(rounds, judged, strict=True):
             if kept < drafted:
@@ -233,10 +233,8 @@ def test_tosses_come_to_what_is_expected(board):
     length, offered = int(texts.lengths[first]), texts.offered[first]
     for k in range(4):
         found = board.expected("stories", DRAFT, GAMMA)[-1][k]
-        whole = [
-            len(toss(chances[k][first], offered[:length], rng.random(length), GAMMA))
-            for _ in range(tosses)
-        ]
+        given = chances[k][first], offered[:length]
+        whole = [len(toss(*given, rng.random(length), GAMMA)) for _ in range(tosses)]
         error = abs(np.mean(whole) - found.kept[0].sum())
         assert error < 5 * np.std(whole) / np.sqrt(tosses)
     flipped = [len(toss(1 - chances[0][first], offered[:length], rng.random(length), GAMMA))]

@@ -5,13 +5,7 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import lablib
-from lablib.course.lessons.lesson_00.widgets import (
-    GUESSED,
-    MISSED,
-    GuessStrip,
-    StoryTeller,
-    preflight,
-)
+from lablib.course.lessons.lesson_00 import widgets
 from lablib.course.plots.marks import DARK
 from lablib.course.tasks import stories
 
@@ -22,10 +16,8 @@ STORY = stories.problems(3, 1)[0]
 
 
 # ---------------------------------------------------------------- preflight
-
-
 def test_preflight_is_a_table_without_paths():
-    table = preflight(lablib.doctor())
+    table = widgets.preflight(lablib.doctor())
     assert "/" not in table.replace("GFLOP/s", "")
     assert re.search("computes on  [CG]PU\n", table)
     assert "advice" in table
@@ -33,15 +25,14 @@ def test_preflight_is_a_table_without_paths():
 
 def test_preflight_of_a_machine_without_mlx_passes_the_advice_on():
     facts = {"machine": "a", "python": "3.11 at /x", "mlx": "does not import"}
-    table = preflight(SimpleNamespace(facts=facts, gflops=None, advice=("reinstall", "again")))
+    told = SimpleNamespace(facts=facts, gflops=None, advice=("reinstall", "again"))
+    table = widgets.preflight(told)
     assert "reinstall; again" in table
     assert "not measured" in table
 
 
 # ---------------------------------------------------------------- act one
-
-
-class FewStories(StoryTeller):
+class FewStories(widgets.StoryTeller):
     """Quicker to make."""
 
     TEMPERATURES = (0.0, 0.5, 1.0, 2.0)
@@ -111,9 +102,8 @@ def test_outlines_are_what_the_model_gave_at_any_temperature(teller):
             (panel,) = teller.draw({**data, "told": told, "comes": comes})["panels"]
             for each, hollow in ((own, True), (data["chances"], False)):
                 rare = [each[comes]] * (comes >= best)
-                marks = [
-                    m for m in panel["marks"] if "bar" in m and m.get("hollow", False) == hollow
-                ]
+                bars = [mark for mark in panel["marks"] if "bar" in mark]
+                marks = [mark for mark in bars if mark.get("hollow", False) == hollow]
                 lengths = [mark["bar"][1] for mark in marks]
                 assert lengths == pytest.approx([*each[:best], each[best:].sum(), *rare])
             ends = [mark["text"] for mark in panel["marks"] if "text" in mark]
@@ -155,15 +145,13 @@ def test_the_storyteller_moves(teller):
 
 
 # ---------------------------------------------------------------- act three
-
-
 def guesses():
     """Five tokens, two of them given; of three guesses the second is wrong."""
     words = ["a", "b", "c"]
     target, draft = np.zeros((5, 3)), np.zeros((5, 3))
     for row, (choice, guess) in enumerate([(2, 0), (0, 0), (2, 2), (2, 2), (0, 1)]):
         target[row, choice], draft[row, guess] = 3, 2
-    return GuessStrip([2, 1, 0, 1, 2], 2, target, draft, words)
+    return widgets.GuessStrip([2, 1, 0, 1, 2], 2, target, draft, words)
 
 
 def test_a_guess_is_compared_with_what_came_at_its_own_place():
@@ -182,9 +170,10 @@ def test_the_strip_marks_hits_and_misses():
     drawn = widget.draw(widget.compute(2))
     assert drawn["looks"] == [-1, 0, 1, 0]  # what was given, two hits and a miss
     assert drawn["marked"] == 2
-    assert [name for _, name in widget.constants["looks"]] == [GUESSED, MISSED]
+    assert [name for _, name in widget.constants["looks"]] == [widgets.GUESSED, widgets.MISSED]
     assert drawn["notes"] == ["This was given."] + [
-        f"“{word}”: {fate}." for word, fate in (("a", GUESSED), ("b", MISSED), ("c", GUESSED))
+        f"“{word}”: {fate}."
+        for word, fate in (("a", widgets.GUESSED), ("b", widgets.MISSED), ("c", widgets.GUESSED))
     ]
     caption = widget.set(token=2)
     assert "the draft guesses 'c': 'b' came" in caption

@@ -1,11 +1,6 @@
 """Lesson 01: the pictures from logits to text show what they say."""
 
-from lablib.course.lessons.lesson_01.widgets import (
-    Draw,
-    NextToken,
-    frequencies,
-    perplexities,
-)
+from lablib.course.lessons.lesson_01 import widgets
 
 import mlx.core as mx
 import numpy as np
@@ -17,27 +12,25 @@ LOGITS = np.log([2, 16, 8, 3, 2, 1])
 
 
 # ---------------------------------------------------------------- one draw
-
-
 @pytest.mark.parametrize(
     ("u", "word"),
     [(0.0, "the"), (0.06, "the"), (0.07, "cat"), (0.56, "cat"), (0.57, "dog"), (0.99, ".")],
 )
 def test_a_dart_hits_the_piece_it_falls_in(u, word):
-    data = Draw(WORDS, LOGITS).compute(u, 1.0)
+    data = widgets.Draw(WORDS, LOGITS).compute(u, 1.0)
     assert WORDS[data["token"]] == word
     assert data["probabilities"].sum() == pytest.approx(1)
     assert data["ends"].tolist() == pytest.approx([x / 32 for x in (2, 18, 26, 29, 31, 32)])
 
 
 def test_an_edge_belongs_to_the_next_piece():
-    draw = Draw(["a", "b"], [0.0, 0.0])
+    draw = widgets.Draw(["a", "b"], [0.0, 0.0])
     assert draw.compute(0.5, 1.0)["token"] == 1
     assert draw.compute(0.49, 1.0)["token"] == 0
 
 
 def test_temperature_divides_the_scores():
-    draw = Draw(WORDS, LOGITS)
+    draw = widgets.Draw(WORDS, LOGITS)
     cold, hot = (draw.compute(0.6, t)["probabilities"] for t in (0.5, 3.0))
     assert cold == pytest.approx(np.array([2, 16, 8, 3, 2, 1]) ** 2 / 338)
     assert hot.max() < 0.33
@@ -45,7 +38,7 @@ def test_temperature_divides_the_scores():
 
 
 def test_the_draw_names_its_token():
-    draw = Draw(WORDS, LOGITS)
+    draw = widgets.Draw(WORDS, LOGITS)
     assert draw.set(u=0.6) == (
         "u = 0.60 falls between 0.56 and 0.81, so the token is 'dog', whose probability is 0.25."
     )
@@ -57,8 +50,6 @@ def test_the_draw_names_its_token():
 
 
 # ---------------------------------------------------------------- the next token
-
-
 class Parrot:
     """Expects each token to be followed by the next id, and says so with probability p."""
 
@@ -74,7 +65,7 @@ class Parrot:
 def widget():
     pieces = [f" w{i}" for i in range(12)]
     texts_ = {"one text": [0, 1, 2, 7, 8], "another": [3, 4]}
-    return NextToken(Parrot(12, 0.8), texts_, pieces, position=2)
+    return widgets.NextToken(Parrot(12, 0.8), texts_, pieces, position=2)
 
 
 def test_a_row_is_about_the_token_after(widget):
@@ -95,9 +86,9 @@ def test_entropy_is_that_of_the_whole_row(widget):
 
 
 def test_a_place_beyond_a_short_text_is_its_last(widget):
-    assert widget.compute(4, 1.0, "another") | {"read": 0, "chances": 0} == (
-        widget.compute(1, 1.0, "another") | {"read": 0, "chances": 0}
-    )
+    last, beyond = (widget.compute(place, 1.0, "another") for place in (1, 4))
+    nothing = {"read": 0, "chances": 0}
+    assert beyond | nothing == last | nothing
 
 
 def shown(widget, **values):
@@ -128,7 +119,7 @@ def test_impossible_tokens_are_not_listed_unless_one_came(widget):
 
 
 def test_what_came_may_be_among_all_others():
-    odd = NextToken(Parrot(12, 0.8), {"odd": [0, 11]}, [f" w{i}" for i in range(12)])
+    odd = widgets.NextToken(Parrot(12, 0.8), {"odd": [0, 11]}, [f" w{i}" for i in range(12)])
     _, ends, _ = shown(odd)
     assert [end for end in ends if "← came" in end] == [f"{0.2 / 11 * 4:.3f} ← came"]
 
@@ -156,10 +147,8 @@ def test_the_widget_moves(widget):
 
 
 # ---------------------------------------------------------------- theory
-
-
 def test_frequencies_show_theory_as_bars_and_measurements_as_points():
-    fig = frequencies(["a", "b"], [0.75, 0.25], [(0.7, 0.6, 0.8), (0.3, 0.2, 0.4)])
+    fig = widgets.frequencies(["a", "b"], [0.75, 0.25], [(0.7, 0.6, 0.8), (0.3, 0.2, 0.4)])
     (marks,) = charted(fig)
     assert [mark["bar"][1] for mark in marks if "bar" in mark] == [0.75, 0.7, 0.25, 0.3]
     whiskers = [mark["line"] for mark in marks if "line" in mark]
@@ -167,7 +156,7 @@ def test_frequencies_show_theory_as_bars_and_measurements_as_points():
 
 
 def test_perplexities_are_written_beside_their_points():
-    fig = perplexities({"x": (1.5, 1.4, 1.6), "y": (2.25, 2.0, 2.5)})
+    fig = widgets.perplexities({"x": (1.5, 1.4, 1.6), "y": (2.25, 2.0, 2.5)})
     (marks,) = charted(fig)
     assert [mark["text"] for mark in marks if "text" in mark] == ["1.500", "2.250"]
     (panel,) = fig.panels

@@ -76,10 +76,9 @@ def test_penalties_take_pieces_off_the_scores() -> None:
         marks, _ = read(widget.draw(data))
         for i in range(len(WORDS)):
             parts = ("repeat", "presence", "frequency")
+            bars = [(each.get("key", ""), each) for each in marks]
             pieces = {
-                part: [
-                    mark["bar"] for mark in marks if mark.get("key", "").startswith(f"{part}{i}.")
-                ]
+                part: [each["bar"] for key, each in bars if key.startswith(f"{part}{i}.")]
                 for part in parts
             }
             assert len(pieces["frequency"]) == data["counts"][i]  # one for each time it was said
@@ -124,13 +123,10 @@ def test_heat_has_two_panels_and_shows_every_interval_where_it_is_asked_for() ->
     ends = "({:.0%} to {:.0%})".format(*wilson_interval(8, 40))
     assert told.endswith(f"Its interval {ends} overlaps that of top-p {ends}.")
     right, unlike = read(widget.draw(data))
-    drawn = [
-        {mark["label"]: mark for mark in marks if "label" in mark} for marks in (right, unlike)
-    ]
-    assert [each["none"]["line"] for each in drawn] == [
-        [[0.5, 0.95], [1.0, 0.75], [1.5, 0.2]],
-        [[0.5, 0.2], [1.0, 0.6], [1.5, 0.8]],
-    ]
+    both = right, unlike
+    drawn = [{each["label"]: each for each in marks if "label" in each} for marks in both]
+    wanted = [[0.5, 0.95], [1.0, 0.75], [1.5, 0.2]], [[0.5, 0.2], [1.0, 0.6], [1.5, 0.8]]
+    assert [each["none"]["line"] for each in drawn] == [*wanted]
     for place, panel in ((1, drawn[0]), (0, drawn[1])):
         spans = [outcomes["top-p", t].spans[place] for t in (0.5, 1.0, 1.5)]
         band = [point[1:] for point in panel["top-p"]["line"]]

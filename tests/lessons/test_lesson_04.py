@@ -15,9 +15,7 @@ LENGTHS = st.lists(st.integers(1, 9), min_size=1, max_size=12)
 
 
 @given(LENGTHS, st.integers(1, 5), st.sampled_from([CONTINUOUS, WHOLE]))
-def test_every_sequence_sits_once_and_no_slot_holds_two(
-    lengths: list[int], slots: int, mode: str
-) -> None:
+def test_every_sequence_sits_once_and_no_slot_holds_two(lengths, slots, mode):
     stays = schedule(lengths, slots, mode)
     assert [(stay.sequence, stay.length) for stay in stays] == list(enumerate(lengths))
     taken = [(s.slot, step) for s in stays for step in range(s.start, s.start + s.length)]

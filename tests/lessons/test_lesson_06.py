@@ -20,9 +20,8 @@ from oracles.drawn import read
 def polls(n: int, samples: int = 20, seed: int = 1) -> list[Sampled]:
     rng = np.random.default_rng(seed)
     letters = np.array(["3", "5", "7", None], dtype=object)
-    return [
-        Sampled("3", list(rng.choice(letters, samples, p=[0.5, 0.3, 0.15, 0.05]))) for _ in range(n)
-    ]
+    p = [0.5, 0.3, 0.15, 0.05]
+    return [Sampled("3", list(rng.choice(letters, samples, p=p))) for _ in range(n)]
 
 
 def alone(answers: Sequence[str | None]) -> str | None:
@@ -62,9 +61,8 @@ def test_vote_bars_fill_up_as_the_library_counts() -> None:
         led = [alone(poll.answers[:k]) for k in range(n + 1)]
         since = [1 + max(k for k in range(n) if led[k] != led[n])] if led[n] else []
         assert said == [data["settled"]] * bool(data["settled"]) + since
-    assert data["settled"] == next(
-        n for n in range(1, 21) if widget.compute(samples=n, problem="one")["settled"]
-    )
+    seen = (n for n in range(1, 21) if widget.compute(samples=n, problem="one")["settled"])
+    assert data["settled"] == next(seen)
     assert "leads with" in widget.set(samples=20, problem="two")
     misled = VoteBars({"misled": Sampled("3", ["4", "3", "4"])})
     assert "So the vote is wrong" not in misled.set(samples=1)
@@ -136,9 +134,7 @@ def test_process_and_one_die_are_averages_in_another_order() -> None:
     single = [sums.answer_distribution(p)[t] for p, t in zip(problems, truths, strict=True)]
     assert process_accuracy(problems, 1) == pytest.approx(np.mean(single))
     assert one_die_accuracy(problems, 1) == pytest.approx(np.mean(single))
-    exact = [
-        majority_accuracy(sums.answer_distribution(p), 8, t)
-        for p, t in zip(problems, truths, strict=True)
-    ]
+    chances = map(sums.answer_distribution, problems)
+    exact = [majority_accuracy(p, 8, t) for p, t in zip(chances, truths, strict=True)]
     assert process_accuracy(problems, 8) == pytest.approx(np.mean(exact))
     assert one_die_accuracy(problems[:1], 8) == pytest.approx(exact[0])

@@ -4,18 +4,9 @@ import itertools
 import json
 
 import lablib
+from lablib.course.lessons.lesson_07 import widgets
 from lablib.course.lessons.lesson_07.rounds import LOOKS, YOURS, RoundByRound
-from lablib.course.lessons.lesson_07.speed import (
-    TEXTBOOK,
-    LengthCurves,
-)
-from lablib.course.lessons.lesson_07.widgets import (
-    Acceptance,
-    GreedyText,
-    count_rounds,
-    greedy_text,
-    whole_rounds,
-)
+from lablib.course.lessons.lesson_07.speed import TEXTBOOK, LengthCurves
 from lablib.course.replay.rounds import agreement
 from lablib.inference.decoding.rows import Verdict
 from lablib.inference.speculation.costs import Costs, expected_tokens
@@ -23,6 +14,7 @@ from lablib.inference.speculation.costs import Costs, expected_tokens
 import numpy as np
 import pytest
 from oracles.drawn import heights, read
+from oracles.refusals import refuses
 from oracles.scripted import Recorder, random_table
 
 COSTS = Costs((2.0, 2.4, 2.6, 3.0, 3.1, 3.3, 3.4, 3.8, 4.0), 0.3)
@@ -38,21 +30,17 @@ def some_texts(n=12, length=30, seed=1, task="sums"):
     rng = np.random.default_rng(seed)
     flags = rng.random((n, length)) < rng.uniform(0.3, 0.95, size=(n, 1))
     classes = rng.choice(["operand", "sign"], size=(n, length))
-    return [
-        text_of(tuple(map(bool, row)), tuple(kinds.tolist()), task)
-        for row, kinds in zip(flags, classes, strict=True)
-    ]
+    pairs = zip(flags, classes, strict=True)
+    return [text_of(tuple(map(bool, row)), tuple(kinds.tolist()), task) for row, kinds in pairs]
 
 
 def text_of(agree, classes, task="sums"):
     """Return a text for which only flags and classes matter."""
     letters, half = ("x",) * len(agree), (0.5,) * len(agree)
-    return GreedyText(task, letters, classes, letters, half, half, half, agree)
+    return widgets.GreedyText(task, letters, classes, letters, half, half, half, agree)
 
 
 # ------------------------------------------------------------------ rounds
-
-
 def test_the_strip_is_the_text_that_the_rounds_wrote() -> None:
     widget = RoundByRound({"one": ([0, 1], TRACE)}, WORDS)
     data = widget.compute(round=3, text="one")
@@ -74,8 +62,7 @@ def test_rounds_count_from_one_and_the_correction_has_a_bar() -> None:
     player = widget.controls["round"]
     assert (player.value, player.min, player.max) == (1, 1, 3)
     assert (player.play.value, player.play.min, player.play.max) == (1, 1, 3)
-    with pytest.raises(ValueError, match="round must be"):
-        widget.set(round=0)
+    refuses(ValueError, "round must be", widget.set, round=0)
     keys = {name: colour for colour, name, *_ in widget.constants["keys"]}
     chances = ["draft's q", "target's p (faint: unjudged)"]
     assert [*keys] == [*chances, "p of a correction", "p of a bonus"]
@@ -91,9 +78,8 @@ def test_rounds_count_from_one_and_the_correction_has_a_bar() -> None:
 def test_a_real_trace_knows_the_probability_of_the_correction() -> None:
     table = random_table(seed=4)
     target, draft = Recorder(table), Recorder(random_table(seed=5))
-    iterator = lablib.SpeculativeTokenIterator(
-        target, draft, [1, 2], max_tokens=20, draft_tokens=3, temperature=0.0, trace=True
-    )
+    options = {"max_tokens": 20, "draft_tokens": 3, "temperature": 0.0, "trace": True}
+    iterator = lablib.SpeculativeTokenIterator(target, draft, [1, 2], **options)
     assert [token.id for token in iterator]
     widget = RoundByRound({"one": ([1, 2], iterator.rounds)}, [str(i) for i in range(64)])
     kinds = set()
@@ -117,8 +103,7 @@ def test_the_rounds_caption_says_what_happened() -> None:
     assert "Round 1 of 1" in widget.set(text="short")  # beyond its end: its last round
     plain = Verdict((), (4,), 0, 0)
     assert "nothing was drafted" in RoundByRound({"x": ([0], [plain])}, WORDS).view.caption
-    with pytest.raises(ValueError, match="at least one text"):
-        RoundByRound({"one": ([0], [])}, WORDS)
+    refuses(ValueError, "at least one text", RoundByRound, {"one": ([0], [])}, WORDS)
 
 
 def test_what_is_typed_is_drafted_and_verified_step_by_step() -> None:
@@ -169,18 +154,15 @@ def test_what_is_typed_is_drafted_and_verified_step_by_step() -> None:
 
 
 # ------------------------------------------------------------------ acceptance
-
-
 @pytest.mark.parametrize("gamma", [1, 3, 5])
 def test_replayed_rounds_are_those_of_the_engine(gamma) -> None:
     table = random_table(seed=4)
     noise = random_table(seed=5)
     target, draft = Recorder(table), Recorder(table + 0.5 * noise)
-    iterator = lablib.SpeculativeTokenIterator(
-        target, draft, [1, 2], max_tokens=80, draft_tokens=gamma, temperature=0.0, trace=True
-    )
+    options = {"max_tokens": 80, "draft_tokens": gamma, "temperature": 0.0, "trace": True}
+    iterator = lablib.SpeculativeTokenIterator(target, draft, [1, 2], **options)
     tokens = [token.id for token in iterator]
-    found = whole_rounds(agreement(draft, [1, 2], tokens), gamma)
+    found = widgets.whole_rounds(agreement(draft, [1, 2], tokens), gamma)
     kept = [each.accepted for each in iterator.rounds]
     assert [k for _, k in found] == kept[: len(found)]
     assert len(kept) - len(found) <= gamma  # only what meets the end is missing
@@ -189,23 +171,24 @@ def test_replayed_rounds_are_those_of_the_engine(gamma) -> None:
 
 def test_whole_rounds_follow_one_another() -> None:
     for text, gamma in itertools.product(some_texts(), (1, 2, 4, 8)):
-        found = whole_rounds(text.agree, gamma)
+        found = widgets.whole_rounds(text.agree, gamma)
         starts = [0, *np.cumsum([kept + 1 for _, kept in found])]
         assert [start for start, _ in found] == starts[:-1]
         assert starts[-1] + gamma >= len(text.agree)  # the next one would be cut short
 
 
 def test_a_round_is_whole_if_its_bonus_still_belongs_to_the_text() -> None:
-    assert whole_rounds((True, True, True), 3) == []
-    assert whole_rounds((True, True, True, False), 3) == [(0, 3)]
-    assert whole_rounds((False, True, True), 2) == [(0, 0)]  # decided before anything is drafted
+    assert widgets.whole_rounds((True, True, True), 3) == []
+    assert widgets.whole_rounds((True, True, True, False), 3) == [(0, 3)]
+    # Decided before anything is drafted.
+    assert widgets.whole_rounds((False, True, True), 2) == [(0, 0)]
 
 
 def test_a_tally_counts_what_is_accepted_and_reached() -> None:
     text = text_of((True, True, False, True, False, True, True, True, True), tuple("aabbabaab"))
-    counted = count_rounds([text], 3)
+    counted = widgets.count_rounds([text], 3)
     # rounds: places 0 1 2 (kept 2), 3 4 - (kept 1), 5 6 7 (kept 3, bonus at 8)
-    assert whole_rounds(text.agree, 3) == [(0, 2), (3, 1), (5, 3)]
+    assert widgets.whole_rounds(text.agree, 3) == [(0, 2), (3, 1), (5, 3)]
     assert counted.accepted.tolist() == [3, 2, 1]
     assert counted.reached.tolist() == [3, 3, 2]
     assert counted.classes == {"a": (4, 5), "b": (2, 3)}
@@ -215,10 +198,9 @@ def test_a_tally_counts_what_is_accepted_and_reached() -> None:
 
 @pytest.mark.parametrize("gamma", range(1, 9))
 def test_chances_by_place_give_the_yield_exactly(gamma) -> None:
-    counted = count_rounds(some_texts(), gamma)
-    assert expected_tokens(counted.by_position, gamma) == pytest.approx(
-        counted.tokens_per_round, abs=1e-12
-    )
+    counted = widgets.count_rounds(some_texts(), gamma)
+    found = expected_tokens(counted.by_position, gamma)
+    assert found == pytest.approx(counted.tokens_per_round, abs=1e-12)
     assert sum(a for a, _ in counted.classes.values()) == counted.accepted.sum()
     assert sum(r for _, r in counted.classes.values()) == counted.reached.sum()
 
@@ -229,30 +211,28 @@ def test_the_interval_covers_the_truth() -> None:
     for _ in range(60):  # coins of 0.7: a round of four drafts yields 2.7731 tokens
         flags = rng.random((24, 60)) < 0.7
         texts = [text_of(tuple(map(bool, row)), ("c",) * 60) for row in flags]
-        low, high = count_rounds(texts, 4).interval()
+        low, high = widgets.count_rounds(texts, 4).interval()
         covered += low <= sum(0.7**i for i in range(5)) <= high
     # the chance of fewer than 44 of 60 is below 1e-6 even if the interval covers only 93 %
     assert covered >= 44
-    assert (
-        count_rounds(texts[:1], 4).interval() == (count_rounds(texts[:1], 4).tokens_per_round,) * 2
-    )
+    one = widgets.count_rounds(texts[:1], 4)
+    assert one.interval() == (one.tokens_per_round,) * 2
 
 
 def test_the_carpet_has_what_was_counted() -> None:
     texts = [*some_texts(), *some_texts(seed=2, task="edits")]
-    widget = Acceptance(texts, COSTS)
+    widget = widgets.Acceptance(texts, COSTS)
     data = widget.compute(draft_tokens=3, task="edits")
-    counted = count_rounds(texts[12:], 3)
-    assert {name: share for name, share, *_ in data["classes"]} == {
-        name: kept / judged for name, (kept, judged) in counted.classes.items()
-    }
+    counted = widgets.count_rounds(texts[12:], 3)
+    shares = {name: kept / judged for name, (kept, judged) in counted.classes.items()}
+    assert {name: share for name, share, *_ in data["classes"]} == shares
     for name, share, low, high, judged in data["classes"]:
         assert low <= share <= high
         assert judged == counted.classes[name][1]
     assert data["tokens"][2] == counted.tokens_per_round
     assert data["theory"][2] == pytest.approx(sum(counted.alpha**i for i in range(4)))
     whole = [[each[:2] for each in rounds if each[2]] for rounds in data["rounds"]]
-    assert whole == [whole_rounds(text.agree, 3) for text in texts[12:]]
+    assert whole == [widgets.whole_rounds(text.agree, 3) for text in texts[12:]]
     kept, judged = np.array(data["columns"]).sum(axis=0)
     assert (kept, judged) == (counted.accepted.sum(), counted.reached.sum())
     rounds, plain = counted.rounds.sum(), counted.tokens.sum()
@@ -265,7 +245,7 @@ def test_the_carpet_has_what_was_counted() -> None:
     assert caption.startswith(f"On edits {said}")
     name = min(counted.classes, key=lambda each: np.divide(*counted.classes[each]))
     assert f"drafts of class '{name}' are kept least, " in caption
-    assert Acceptance(texts).compute(3, "edits")["time"] == {
+    assert widgets.Acceptance(texts).compute(3, "edits")["time"] == {
         "plain": plain, "reading": rounds, "drafting": 0,
     }  # fmt: skip
 
@@ -273,7 +253,7 @@ def test_the_carpet_has_what_was_counted() -> None:
 def test_a_place_counts_the_drafts_that_fell_on_it() -> None:
     text = text_of((True, True, False, True, False, True, True, True, True), tuple("aabbabaab"))
     # rounds: places 0 1 2 (kept 2), 3 4 - (kept 1), 5 6 7 (kept 3, bonus at 8)
-    columns = Acceptance([text, text]).compute(3, "sums")["columns"]
+    columns = widgets.Acceptance([text, text]).compute(3, "sums")["columns"]
     assert columns == [(2, 2), (2, 2), (0, 2), (2, 2), (0, 2), (2, 2), (2, 2), (2, 2), (0, 0)]
 
 
@@ -282,16 +262,16 @@ def test_the_hardest_class_is_the_one_that_the_models_disagree_on() -> None:
     kinds = [tuple("abab"), tuple("abbb"), tuple("ab")]
     texts = [text_of(tuple(kind == "a" for kind in each), each) for each in kinds]
     about = {"counted": 3, "missed": True, "hardest": "b", "places": [1, 3]}
-    assert Acceptance(texts).constants["about"] == {"sums": about}
+    assert widgets.Acceptance(texts).constants["about"] == {"sums": about}
     agreed = [text_of((True,) * 4, each) for each in kinds[:2]]
-    about = Acceptance(agreed).constants["about"]["sums"]
+    about = widgets.Acceptance(agreed).constants["about"]["sums"]
     assert (about["missed"], about["places"]) == (False, [])
-    assert Acceptance(some_texts(n=15)).constants["about"]["sums"]["counted"] == 15
+    assert widgets.Acceptance(some_texts(n=15)).constants["about"]["sums"]["counted"] == 15
 
 
 def test_a_class_keeps_its_row() -> None:
     """Of two kept drafts with γ = 1, every second place is the bonus: its class is not judged."""
-    widget = Acceptance([text_of((True,) * 9, tuple("ababababa"))])
+    widget = widgets.Acceptance([text_of((True,) * 9, tuple("ababababa"))])
     rows = [[each[0] for each in widget.compute(gamma, "sums")["classes"]] for gamma in (1, 2, 8)]
     assert rows == [["a", "b"]] * 3
     assert widget.compute(1, "sums")["classes"][1][1:] == [0.0, 0.0, 1.0, 0]
@@ -302,7 +282,7 @@ def test_a_greedy_text_knows_both_models() -> None:
     target, draft = Recorder(random_table(seed=5)), Recorder(random_table(seed=6))
     pieces = [f" {i}" for i in range(11)]
     prompt, ids = [1, 2], [3, int(draft.logits([1, 2, 3]).argmax()), 7]
-    text = greedy_text("sums", (target, draft), prompt, ids, pieces, "abc")
+    text = widgets.greedy_text("sums", (target, draft), prompt, ids, pieces, "abc")
     for place in range(3):
         p, q = (np.exp(model.log_probs([*prompt, *ids[:place]])) for model in (target, draft))
         best = int(q.argmax())
@@ -314,18 +294,13 @@ def test_a_greedy_text_knows_both_models() -> None:
 
 
 def test_bad_input_is_refused() -> None:
-    with pytest.raises(ValueError, match="texts must hold"):
-        Acceptance([])
-    with pytest.raises(ValueError, match="texts must hold"):
-        count_rounds([], 2)
+    refuses(ValueError, "texts must hold", widgets.Acceptance, [])
+    refuses(ValueError, "texts must hold", widgets.count_rounds, [], 2)
     for gamma in (0, 9):
-        with pytest.raises(ValueError, match="draft_tokens must be"):
-            count_rounds(some_texts(2), gamma)
+        refuses(ValueError, "draft_tokens must be", widgets.count_rounds, some_texts(2), gamma)
 
 
 # ------------------------------------------------------------------ speed
-
-
 def test_the_best_length_is_where_the_quotient_peaks() -> None:
     widget, cost = LengthCurves(COSTS), [COSTS.of_round(gamma) / 2.0 for gamma in range(9)]
     for alpha in (0.0, 0.3, 0.7, 1.0):

@@ -4,41 +4,32 @@ import itertools
 
 from lablib.cache import kv
 from lablib.course import check
+from lablib.course.lessons.lesson_10 import widgets
 from lablib.course.lessons.lesson_10 import widgets as rewinding
 from lablib.course.lessons.lesson_10.exercises import read_again
-from lablib.course.lessons.lesson_10.widgets import (
-    ALL,
-    EACH,
-    REPLAY,
-    SINGLY,
-    WAYS,
-    Marks,
-    Memories,
-    ReplayCost,
-)
 
 import mlx.core as mx
 import numpy as np
 import pytest
 from oracles.drawn import charted, read
+from oracles.refusals import refuses
 
 
 @pytest.fixture(scope="module")
 def memories():
-    return Memories(window=6, prompt=10, drafts=6)
+    return widgets.Memories(window=6, prompt=10, drafts=6)
 
 
 def seen_by_hand(stays: int, most: int = 16, window: int = 6, fade: float = 0.8) -> np.ndarray:
     """What a token at place ``stays`` sees of those before it."""
     places = np.arange(most)
     text = places < stays
-    return np.array(
-        [text, text & (places > stays - window), np.where(text, fade ** (stays - 1.0 - places), 0)]
-    ).astype(float)
+    kept = text & (places > stays - window), np.where(text, fade ** (stays - 1.0 - places), 0)
+    return np.array([text, *kept]).astype(float)
 
 
 def test_marks_are_what_a_layer_really_holds() -> None:
-    model = Marks(window=6, most=16)
+    model = widgets.Marks(window=6, most=16)
     for stays in (1, 5, 6, 9, 16):
         cache = model.make_cache()
         model(mx.arange(stays)[None], cache)
@@ -53,50 +44,48 @@ def test_marks_are_what_a_layer_really_holds() -> None:
 
 
 def test_snapshot_and_replay_is_right_whatever_is_done(memories) -> None:
-    for drafts, back, prompt, way in itertools.product(
-        (0, 1, 4, 6), (0, 1, 3, 6), (1, 3, 8), (REPLAY, SINGLY)
-    ):
+    every = (0, 1, 4, 6), (0, 1, 3, 6), (1, 3, 8), (widgets.REPLAY, widgets.SINGLY)
+    for drafts, back, prompt, way in itertools.product(*every):
         data = memories.compute(drafts, back, prompt, way)
         stays = prompt + drafts - min(back, drafts)
         assert data["stays"] == stays
         for name in ("seen", "right"):
             assert data[name] == pytest.approx(seen_by_hand(stays), abs=1e-5), (drafts, back)
-        partly = way == REPLAY and 0 < back < drafts
+        partly = way == widgets.REPLAY and 0 < back < drafts
         assert data["again"] == (drafts - back if partly else 0)
 
 
 def test_the_other_ways_leave_something_behind(memories) -> None:
-    data = memories.compute(drafts=4, back=3, prompt=8, way=EACH)
+    data = memories.compute(drafts=4, back=3, prompt=8, way=widgets.EACH)
     wrong = np.abs(data["seen"] - data["right"]).max(axis=1) > 1e-4
     assert wrong.tolist() == [False, True, True]
     assert data["seen"][1].nonzero()[0].tolist() == [7, 8, 9, 10, 11]
-    data = memories.compute(drafts=4, back=3, prompt=8, way=ALL)
+    data = memories.compute(drafts=4, back=3, prompt=8, way=widgets.ALL)
     assert data["seen"] == pytest.approx(seen_by_hand(12), abs=1e-5)
-    data = memories.compute(drafts=2, back=2, prompt=2, way=EACH)
+    data = memories.compute(drafts=2, back=2, prompt=2, way=widgets.EACH)
     assert data["seen"][:2] == pytest.approx(data["right"][:2])  # not full yet: it trims
     assert data["again"] == 0
 
 
 def test_the_caption_names_what_is_wrong(memories) -> None:
-    text = memories.set(drafts=4, back=3, prompt=8, way=EACH)
+    text = memories.set(drafts=4, back=3, prompt=8, way=widgets.EACH)
     assert text == (
         "Wrong after “trim what can be trimmed”: sliding window and recurrent state. "
         "Of 12 tokens 3 were taken back, 0 were read again."
     )
-    text = memories.set(way=REPLAY)
+    text = memories.set(way=widgets.REPLAY)
     assert text.startswith("Every layer is right after “snapshot and replay”.")
     assert text.endswith(" 1 was read again.")
-    assert memories.set(way=SINGLY).endswith(" 0 were read again.")
+    assert memories.set(way=widgets.SINGLY).endswith(" 0 were read again.")
     assert "Of 10 tokens 2 were taken back" in memories.set(drafts=2)
     assert memories.controls["back"].max == 2
-    assert "Wrong after “trim_prompt_cache”: keys and values and" in memories.set(way=ALL)
-    for way in WAYS:
+    assert "Wrong after “trim_prompt_cache”: keys and values and" in memories.set(way=widgets.ALL)
+    for way in widgets.WAYS:
         data = memories.compute(drafts=6, back=2, prompt=10, way=way)
         assert read(memories.draw(data))
         names = [name for _, name in memories.chart(data).panels[0]["y"]["ticks"]]
-        assert [name.endswith(": wrong") for name in names] == [
-            layer in data["wrong"] for layer in rewinding.LAYERS
-        ]
+        wrong = [layer in data["wrong"] for layer in rewinding.LAYERS]
+        assert [name.endswith(": wrong") for name in names] == wrong
 
 
 def test_the_cost_of_a_replay_is_that_of_many_rounds() -> None:
@@ -116,7 +105,7 @@ def test_the_cost_of_a_replay_is_that_of_many_rounds() -> None:
 
 
 def test_costs_are_for_each_written_token() -> None:
-    widget = ReplayCost(most=8)
+    widget = widgets.ReplayCost(most=8)
     data = widget.compute(alpha=0.5, drafted=4)
     written = 1 + 0.5 + 0.25 + 0.125 + 0.0625
     trim, replay = (way[3] for way in data["forwards"])
@@ -132,9 +121,8 @@ def test_costs_are_for_each_written_token() -> None:
         left, right, low, high = mark["bar"]
         areas[mark["fill"]] += 5 * (right - left) * (high - low)
     assert areas == pytest.approx({rewinding.FIRST: 5, rewinding.AGAIN: again})
-    assert "runs 1.00 times for each written token, with trimming 0.52" in widget.set(
-        alpha=0.5, drafted=4
-    )
+    said = "runs 1.00 times for each written token, with trimming 0.52"
+    assert said in widget.set(alpha=0.5, drafted=4)
 
 
 def test_healing_compares_the_same_tokens() -> None:
@@ -163,14 +151,10 @@ def test_damage_is_drawn_up_to_its_last_trace() -> None:
 
 
 def test_bad_input_is_refused_in_a_line(memories) -> None:
-    with pytest.raises(ValueError, match="window must be"):
-        Memories(window=0)
-    with pytest.raises(ValueError, match="alpha must be"):
-        rewinding.replayed(1.5, 3)
-    with pytest.raises(ValueError, match="drafted must be"):
-        rewinding.replayed(0.5, 0)
-    with pytest.raises(ValueError, match="way can't be"):
-        memories.set(way="hope")
+    refuses(ValueError, "window must be", widgets.Memories, window=0)
+    refuses(ValueError, "alpha must be", rewinding.replayed, 1.5, 3)
+    refuses(ValueError, "drafted must be", rewinding.replayed, 0.5, 0)
+    refuses(ValueError, "way can't be", memories.set, way="hope")
     assert kv.offset(memories.model.make_cache()) == 0
 
 

@@ -8,6 +8,7 @@ from itertools import pairwise
 
 from lablib.course.checks.running import TimeUp, time_limit
 from lablib.course.lessons.lesson_11 import timeline as batches
+from lablib.course.lessons.lesson_11 import widgets
 from lablib.course.lessons.lesson_11.callers import together
 from lablib.course.lessons.lesson_11.timeline import (
     FORWARD_MS,
@@ -19,15 +20,6 @@ from lablib.course.lessons.lesson_11.timeline import (
     follow,
     rows_of_steps,
 )
-from lablib.course.lessons.lesson_11.widgets import (
-    EVICTED,
-    HELD,
-    NEW,
-    REUSED,
-    TreeFilm,
-    edges,
-    scenes,
-)
 from lablib.inference.async_lm.lm import AsyncMlxLM
 from lablib.models.base import LanguageModel
 from lablib.models.llama import llama_config
@@ -36,6 +28,7 @@ import mlx.core as mx
 import numpy as np
 import pytest
 from oracles.drawn import read
+from oracles.refusals import refuses
 
 QUERIES = [
     text.split()
@@ -72,13 +65,11 @@ def random_prompts(seed, count=60, tokens=3):
 
 
 # The tree.
-
-
 @pytest.mark.parametrize("budget", [7, 12, 30, 200])
 def test_a_film_is_what_the_model_does(budget):
     prompts = random_prompts(budget)
     lm = new_lm(cache_size=budget)
-    for prompt, scene in zip(prompts, scenes(prompts, budget)[1:], strict=True):
+    for prompt, scene in zip(prompts, widgets.scenes(prompts, budget)[1:], strict=True):
         before = lm.stats["token_forwards"]
         lm.next_token_logprobs_sync(list(prompt))
         assert lm.stats["token_forwards"] - before == scene.run
@@ -89,23 +80,23 @@ def test_a_film_is_what_the_model_does(budget):
 
 
 def test_without_eviction_each_prefix_runs_once_and_then_only_for_its_answer():
-    played = scenes(QUERIES, 99)
+    played = widgets.scenes(QUERIES, 99)
     assert played[-1].total == len(prefixes(QUERIES))
-    again = scenes([*QUERIES, QUERIES[0], QUERIES[0][:2]], 99)
+    again = widgets.scenes([*QUERIES, QUERIES[0], QUERIES[0][:2]], 99)
     assert (again[-2].run, again[-1].run) == (0, 1)
 
 
 def test_every_token_before_or_after_is_drawn_once():
-    for scene in scenes(random_prompts(3), 10)[1:]:
-        drawn = edges(scene, lambda tokens: "x" * len(tokens))
+    for scene in widgets.scenes(random_prompts(3), 10)[1:]:
+        drawn = widgets.edges(scene, lambda tokens: "x" * len(tokens))
         before, after = prefixes(paths(scene.before)), prefixes(paths(scene.after))
         found = {scene.prompt[:size] for size in range(1, scene.found + 1)}
         sizes = {kind: sum(len(e.text) for e in drawn if e.status == kind) for kind in KINDS}
         assert sizes == {
-            NEW: len(after - before),
-            EVICTED: len(before - after),
-            REUSED: len(found & before & after),
-            HELD: len((before & after) - found),
+            widgets.NEW: len(after - before),
+            widgets.EVICTED: len(before - after),
+            widgets.REUSED: len(found & before & after),
+            widgets.HELD: len((before & after) - found),
         }
         for i, e in enumerate(drawn):
             above = drawn[e.parent] if e.parent >= 0 else None
@@ -116,7 +107,7 @@ def test_every_token_before_or_after_is_drawn_once():
             assert not beside or beside[-1] is above
 
 
-KINDS = (HELD, REUSED, NEW, EVICTED)
+KINDS = (widgets.HELD, widgets.REUSED, widgets.NEW, widgets.EVICTED)
 
 
 def paths(snapshot):
@@ -129,11 +120,11 @@ def paths(snapshot):
 @pytest.mark.parametrize("budget", [6, 9, 12, 15])
 def test_what_goes_was_used_longest_ago(budget):
     gone = 0
-    for scene in scenes(QUERIES, budget)[1:]:
-        drawn = edges(scene, words)
-        lost = [scene.uses[edge.prefix] for edge in drawn if edge.status == EVICTED]
+    for scene in widgets.scenes(QUERIES, budget)[1:]:
+        drawn = widgets.edges(scene, words)
+        lost = [scene.uses[edge.prefix] for edge in drawn if edge.status == widgets.EVICTED]
         inner = {edge.prefix[:size] for edge in drawn for size in range(len(edge.prefix))}
-        leaves = {edge.prefix for edge in drawn if edge.status != EVICTED} - inner
+        leaves = {edge.prefix for edge in drawn if edge.status != widgets.EVICTED} - inner
         assert max(lost, default=0) <= min(scene.uses[leaf] for leaf in leaves)
         assert scene.uses[scene.prompt] == scene.number
         gone += len(lost)
@@ -149,10 +140,10 @@ def test_the_rows_of_steps_are_drawn_with_what_was_drawn_anew():
 
 
 def test_the_film_names_its_events():
-    film = TreeFilm(QUERIES)
+    film = widgets.TreeFilm(QUERIES)
     player = film.controls["query"]
     assert player.value == player.play.value == 2  # there is a tree to see
-    assert TreeFilm(QUERIES[:1]).values["query"] == 1
+    assert widgets.TreeFilm(QUERIES[:1]).values["query"] == 1
     assert film.set(query=0) == "No query yet; the tree holds 0 tokens."
     caption = film.set(query=2)
     assert caption.startswith("The tree knew 2 of the 4 tokens of “the cat ran home”, and 2 ran")
@@ -163,16 +154,14 @@ def test_the_film_names_its_events():
     assert drawn["query"] == [["a", False], ["bird", False], ["flew", False], ["off", False]]
     assert (drawn["number"], drawn["budget"], drawn["held"]) == (8, 8, 8)
     assert (drawn["total"], drawn["alone"]) == (film.compute(query=8, budget=8).total, 33)
-    assert EVICTED in {e.status for e in edges(film.compute(query=8, budget=8), words)}
-    with pytest.raises(ValueError, match="queries must be prompts of at least one word"):
-        TreeFilm([["a"], []])
-    with pytest.raises(ValueError, match="budget must be at least 6"):
-        TreeFilm(QUERIES, budget=5)
+    drawn = widgets.edges(film.compute(query=8, budget=8), words)
+    assert widgets.EVICTED in {edge.status for edge in drawn}
+    said = "queries must be prompts of at least one word"
+    refuses(ValueError, said, widgets.TreeFilm, [["a"], []])
+    refuses(ValueError, "budget must be at least 6", widgets.TreeFilm, QUERIES, budget=5)
 
 
 # The batches.
-
-
 def timed(seed, count=30, gap=1.0):
     draw, when, queries = random.Random(seed), 0.0, []
     for prompt in random_prompts(seed, count):
@@ -249,8 +238,7 @@ def test_the_timeline_says_what_was_saved():
     (marks,) = read(timeline.draw(data))
     assert "joins batch 1" in [mark.get("text") for mark in marks]
     for bad in ([], [(1, ["a"]), (0, ["b"])], [(0, [])]):
-        with pytest.raises(ValueError, match="queries must be"):
-            BatchTimeline(bad)
+        refuses(ValueError, "queries must be", BatchTimeline, bad)
 
 
 @pytest.mark.parametrize("batch_size", range(1, 7))
@@ -371,16 +359,14 @@ def test_callers_run_side_by_side_also_inside_a_running_loop():
 
 
 def test_who_waits_for_ever_is_told():
-    with pytest.raises(RuntimeError, match="nobody will answer"):
-        together([never(), soon(1)])
+    refuses(RuntimeError, "nobody will answer", together, [never(), soon(1)])
 
 
 def test_an_error_of_one_caller_ends_all():
     async def fails():
         raise KeyError("mine")
 
-    with pytest.raises(KeyError, match="mine"):
-        together([never(), fails()])
+    refuses(KeyError, "mine", together, [never(), fails()])
 
 
 def test_an_endless_caller_ends_with_its_call():

@@ -31,8 +31,6 @@ def small():
 
 
 # ------------------------------------------------------------------ without the model
-
-
 def test_without_the_model_a_notebook_shows_one_sentence(monkeypatch, capsys) -> None:
     monkeypatch.setattr(zoo, "fetched", lambda name: None)
     with pytest.raises(real.NotFetched, match=r"python -m lablib fetch"):
@@ -44,8 +42,6 @@ def test_without_the_model_a_notebook_shows_one_sentence(monkeypatch, capsys) ->
 
 
 # ------------------------------------------------------------------ next tokens
-
-
 @pytest.mark.parametrize("temperature", [0.5, 1.0, 2.0])
 def test_next_tokens_are_those_of_the_model(small, temperature: float) -> None:
     model, tokenizer = small
@@ -84,12 +80,13 @@ def test_next_tokens_ask_the_model_once_for_a_text(small) -> None:
 
 
 # ------------------------------------------------------------------ cuts
+@pytest.fixture
+def log_p() -> np.ndarray:
+    logits = np.random.default_rng(0).normal(size=(7, 50)) * 3
+    return logits - np.log(np.exp(logits).sum(axis=-1, keepdims=True))
 
 
-def test_cuts_count_what_the_sampler_keeps() -> None:
-    rng = np.random.default_rng(0)
-    logits = rng.normal(size=(7, 50)) * 3
-    log_p = logits - np.log(np.exp(logits).sum(axis=-1, keepdims=True))
+def test_cuts_count_what_the_sampler_keeps(log_p) -> None:
     widget = lab.Cuts(list("abcdefg"), log_p)
     for top_p, min_p in ((0.9, 0.1), (0.5, 0.3), (0.05, 0.5)):
         counted = list(widget.compute(top_p, min_p).values())
@@ -99,13 +96,10 @@ def test_cuts_count_what_the_sampler_keeps() -> None:
     assert "min-p 0.50 keeps 1 to" in widget.set(min_p=0.5)
 
 
-def test_a_cut_goes_through_lines_that_say_how_many_tokens_stay() -> None:
-    logits = np.random.default_rng(0).normal(size=(7, 50)) * 3
-    log_p = logits - np.log(np.exp(logits).sum(axis=-1, keepdims=True))
+def test_a_cut_goes_through_lines_that_say_how_many_tokens_stay(log_p) -> None:
     widget, p = lab.Cuts(list("abcdefg"), log_p), -np.sort(-np.exp(log_p))
-    for view, begin, heights in zip(
-        widget.constants["panels"], (0, 1), (p.cumsum(axis=-1), p[:, 1:] / p[:, :1]), strict=True
-    ):
+    curves = (0, p.cumsum(axis=-1)), (1, p[:, 1:] / p[:, :1])
+    for view, (begin, heights) in zip(widget.constants["panels"], curves, strict=True):
         drawn = [mark["line"] for mark in view["behind"]]
         assert len(drawn) == 7
         assert {tuple(line[0]) for line in drawn} == {(1, begin)}
@@ -114,9 +108,8 @@ def test_a_cut_goes_through_lines_that_say_how_many_tokens_stay() -> None:
         ends = sorted(line[-1][1] for line in drawn)
         assert ends == pytest.approx(sorted(heights[:, 48]), abs=6e-4)
     data = widget.compute(0.5, 0.3)
-    least, most = (
-        int(pick(widget.compute(0.9, 0.1)["top-p 0.90"])) for pick in (np.argmin, np.argmax)
-    )
+    kept = widget.compute(0.9, 0.1)["top-p 0.90"]
+    least, most = int(np.argmin(kept)), int(np.argmax(kept))
     for cut, marks, counts in zip((0.5, 0.3), read(widget.draw(data)), data.values(), strict=True):
         assert [mark["rule"]["y"] for mark in marks if "rule" in mark] == [cut]
         dots = [mark["dot"] for mark in marks if "dot" in mark]
@@ -129,8 +122,6 @@ def test_a_cut_goes_through_lines_that_say_how_many_tokens_stay() -> None:
 
 
 # ------------------------------------------------------------------ batches and votes
-
-
 def test_batch_gain_is_the_closed_form() -> None:
     costs = {1: Costs((1.0, 1.1, 1.2), 0.0), 8: Costs((2.0, 3.5, 5.0), 0.0)}
     widget = lab.BatchGain(costs)
@@ -176,8 +167,6 @@ def test_a_vote_wins_with_the_most_frequent_answer_and_a_tie_is_shared() -> None
 
 
 # ------------------------------------------------------------------ measuring
-
-
 def test_times_are_as_measured_and_between_them_a_straight_line(small, monkeypatch) -> None:
     # It begins twice to warm up; k = 1 takes 5 and 7 then, k = 3 takes 4 and 6: the shortest count.
     reads = iter([0, 0, 0, 5, 0, 4, 0, 7, 0, 6])
@@ -205,8 +194,6 @@ def test_the_other_process_has_no_few_rows_and_the_same_blas(monkeypatch) -> Non
 
 
 # ------------------------------------------------------------------ the exercises and the model
-
-
 @pytest.mark.skipif(zoo.fetched(real.NAME) is None, reason="smollm2 is not on this machine")
 def test_the_first_exercise_is_the_models_own_template() -> None:
     from mlx_lm.utils import load_tokenizer
@@ -214,25 +201,19 @@ def test_the_first_exercise_is_the_models_own_template() -> None:
     tokenizer = load_tokenizer(zoo.fetched(real.NAME))
     for messages, _, ask in exercises._chats(np.random.default_rng(0)):
         if messages:
-            text = tokenizer.apply_chat_template(
-                messages, add_generation_prompt=ask, tokenize=False
-            )
+            how = {"add_generation_prompt": ask, "tokenize": False}
+            text = tokenizer.apply_chat_template(messages, **how)
             assert exercises.render(messages, exercises.DEFAULT, ask) == text
 
 
 @pytest.mark.parametrize("rounding", [{}, {"bits": 8, "group_size": 64}])
 def test_the_second_exercise_is_what_a_cache_takes(rounding) -> None:
-    model = lablib.LanguageModel(
-        lablib.llama_config(16, d_model=128, n_heads=2, n_layers=3, n_kv_heads=1), seed=0
-    )
+    shape = lablib.llama_config(16, d_model=128, n_heads=2, n_layers=3, n_kv_heads=1)
+    model = lablib.LanguageModel(shape, seed=0)
     cache = kv.make(model, **rounding)
     mx.eval(model(mx.array([[1, 2, 3]]), cache=cache))
     room = (cache[0].keys[0] if rounding else cache[0].keys).shape[2]
-    config = {
-        "num_hidden_layers": 3,
-        "hidden_size": 128,
-        "num_attention_heads": 2,
-        "num_key_value_heads": 1,
-    }
+    config = {"num_hidden_layers": 3, "hidden_size": 128}
+    config |= {"num_attention_heads": 2, "num_key_value_heads": 1}
     each = exercises.bytes_per_token(config, rounding.get("bits", 32), rounding.get("group_size"))
     assert kv.nbytes(cache) == room * each

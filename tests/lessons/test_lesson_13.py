@@ -74,10 +74,8 @@ def test_under_match_a_tree_and_a_chain_share_what_the_target_writes(models):
     trees = sizes.TreeRounds(said(models, read), 6, 1.0, range(40))
     for seed in range(40):
         both = [every.of(seed, "match", 6) for every in (trees, chains)]
-        written = [
-            [*(one.drafts[node] for node in path), own]
-            for one, (path, own) in ((one, one.toss(seed)) for one in both)
-        ]
+        ends = [(one, *one.toss(seed)) for one in both]
+        written = [[*(one.drafts[node] for node in path), own] for one, path, own in ends]
         shared = min(map(len, written))
         assert written[0][:shared] == written[1][:shared]
         met += len(written[0]) != len(written[1])
@@ -264,14 +262,12 @@ def test_chains_side_by_side_are_those_of_each_seed_alone(models, temperature):
     every = sizes.ChainRounds(*given, range(3, 9))
     for rule in rounds.RULES:
         alone = [sizes.ChainRounds(*given, [seed]).of(seed, rule, 4) for seed in range(3, 9)]
-        assert [every.of(seed, rule, 4).drafts for seed in range(3, 9)] == [
-            one.drafts for one in alone
-        ]
+        drafts = [every.of(seed, rule, 4).drafts for seed in range(3, 9)]
+        assert drafts == [one.drafts for one in alone]
         found = [one.expected for one in every.every(rule, 4)]
         assert found == pytest.approx([one.expected for one in alone], abs=1e-3)
-    assert len({tuple(every.of(seed, "match", 4).drafts) for seed in range(3, 9)}) == (
-        6 if temperature else 1
-    )
+    different = {tuple(every.of(seed, "match", 4).drafts) for seed in range(3, 9)}
+    assert len(different) == (6 if temperature else 1)
 
 
 def test_a_draft_at_temperature_0_takes_the_best_words(models):
@@ -372,17 +368,14 @@ def test_the_widget_draws_every_shape(widget, rule, values):
         roots = {name for name, up, _ in grown if up < 0}
         assert {name for name, _, _, taken in data["first"] if taken} == roots  # also unlikely
         assert data["chosen"] == (rule == "match" or not temperature)
-        assert (
-            max(cost for trail in data["trails"].values() for _, cost, _ in trail)
-            <= widget.constants["most"]
-        )
+        costs = [cost for trail in data["trails"].values() for _, cost, _ in trail]
+        assert max(costs) <= widget.constants["most"]
 
 
 def test_pictures_and_bad_input(models):
     assert charted(lab.mask_figure([-1, -1, 0], "abc"))
-    (marks,) = charted(
-        lab.yields_figure(["a", "b"], [2.0, 3.0], [(2.0, 1.5, 2.5), None], (1.0, 0.5, 1.5))
-    )
+    given = ["a", "b"], [2.0, 3.0], [(2.0, 1.5, 2.5), None], (1.0, 0.5, 1.5)
+    (marks,) = charted(lab.yields_figure(*given))
     assert [mark["line"] for mark in marks if mark.get("wide") == 3] == [[[2.5, -0.5], [3.5, -0.5]]]
     assert [mark["text"] for mark in marks if "text" in mark] == ["engine: not run", "+1.00"]
     with pytest.raises(ValueError, match="texts must hold"):

@@ -31,9 +31,7 @@ def test_the_stints_are_all_of_a_sweep_s_work(seconds: list[int], ranks: int) ->
 
 
 @given(SECONDS, st.integers(1, 12))
-def test_a_rank_does_one_unit_at_a_time_and_a_round_begins_for_all(
-    seconds: list[int], ranks: int
-) -> None:
+def test_a_rank_does_one_unit_at_a_time_and_a_round_begins_for_all(seconds, ranks):
     stints = simulate(seconds, ranks).stints
     for rank in range(ranks):
         own = sorted((s.start, s.start + s.seconds) for s in stints if s.rank == rank)
@@ -74,9 +72,7 @@ def test_the_last_group_may_be_smaller(dealing: lab.Dealing) -> None:
 @pytest.mark.parametrize("ranks", [1, 2, 16])
 @pytest.mark.parametrize("order", [lab.COMES, lab.LONGEST])
 @pytest.mark.parametrize(("spread", "group"), [(0.0, 1), (2.0, 8)])
-def test_each_end_of_the_controls_draws(
-    dealing: lab.Dealing, ranks: int, order: str, spread: float, group: int
-) -> None:
+def test_each_end_of_the_controls_draws(dealing, ranks, order, spread, group):
     said = dealing.set(ranks=ranks, order=order, spread=spread, group=group)
     data = dealing.compute(ranks, order, spread, group)
     assert read(dealing.draw(data))
@@ -122,11 +118,9 @@ def test_by_hand_the_rounds_are_the_librarys(cells: dict[str, str]) -> None:
             assert space["by_rounds"](pile, ranks) == simulate(pile, ranks).seconds
 
 
-def test_the_sweeps_that_the_lesson_starts_need_nothing_but_this_python(
-    cells: dict[str, str],
-) -> None:
+def test_the_sweeps_that_the_lesson_starts_need_nothing_but_this_python(cells):
     started = [source for source in cells.values() if "start(" in source]
-    assert len(started) == 3  # two sweeps, and what checks that each rank starts for itself
+    assert len(started) == 2
     assert all("sys.executable" in source for source in started)
     assert all("cwd=room" in source for source in started)
     compile(space_of(cells)["program"], "toss.py", "exec")

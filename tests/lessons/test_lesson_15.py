@@ -28,9 +28,8 @@ def test_the_code_as_found_is_recognised_once_its_first_line_is_gone(exercise) -
 @pytest.mark.parametrize("exercise", exercises("15"), ids=lambda exercise: exercise.id)
 def test_a_report_names_no_cause(exercise) -> None:
     """Neither the title nor the report, nor what is said of the code as it was found."""
-    said = (
-        f"{exercise.title} {exercise.task} {exercise.misconceptions[f'{exercise.name}_as_found']}"
-    )
+    known = exercise.misconceptions[f"{exercise.name}_as_found"]
+    said = f"{exercise.title} {exercise.task} {known}"
     for word in ("zero", "mask", "softmax", "rotat", "heads", "state", "roll", "greedy", "argmax"):
         assert word not in said.lower()
 
@@ -85,10 +84,8 @@ def test_a_report_holds_of_the_code_as_found() -> None:
         texts = [drafts.OBEY_FOUND(prompt, 40, ahead)[0] for prompt in ("a", "b(")]
         assert texts != [drafts.obey(prompt, 40, 0)[0] for prompt in ("a", "b(")]
     assert drafts.OBEY_FOUND("a", 40, 0) == drafts.obey("a", 40, 0)
-    shares = [
-        np.bincount(np.array(each(1000, 3, 2, 1, 1)[0])[:, 0], minlength=3) / 1000
-        for each in (drafts.speak, drafts.SPEAK_FOUND)
-    ]
+    spoken = (np.array(each(1000, 3, 2, 1, 1)[0]) for each in (drafts.speak, drafts.SPEAK_FOUND))
+    shares = [np.bincount(each[:, 0], minlength=3) / 1000 for each in spoken]
     assert shares[1].max() > shares[0].max() + 0.2
     assert seeds.SERVE_FOUND([(7, 1), (8, 4)], 1)[1] == seeds.serve([(8, 4)], 1)[0]
     assert seeds.SERVE_FOUND([(7, 4), (8, 4)], 2)[1] != seeds.serve([(8, 4)], 1)[0]

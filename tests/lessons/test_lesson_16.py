@@ -16,6 +16,7 @@ import mlx.core as mx
 import numpy as np
 import pytest
 from oracles.drawn import curves, read
+from oracles.refusals import refuses
 
 
 @pytest.fixture(scope="module")
@@ -40,8 +41,6 @@ def nothing_noted(monkeypatch, tmp_path) -> None:
 
 
 # ------------------------------------------------------------------ what all games stand on
-
-
 def test_a_batch_writes_what_each_text_writes_alone() -> None:
     model = lablib.LanguageModel(lablib.llama_config(24, 16, 2, 2), seed=3)
     prompts = [[1, 2, 3], [4, 5, 6], [7, 8, 9], [9, 2, 5]]
@@ -78,8 +77,6 @@ def test_a_score_says_what_it_was_made_of() -> None:
 
 
 # ------------------------------------------------------------------ stories
-
-
 def test_a_story_told_twice_counts_once(openings) -> None:
     greedy = stories.play(lambda p, texts: np.eye(p.shape[1])[p.argmax(axis=1)], openings)
     assert greedy.value <= 1 / stories.ROWS
@@ -107,9 +104,8 @@ def by_heart(problems) -> stories.Odds:
     def odds(logits, texts):
         probs = stories.baseline(logits, texts)
         if not texts[0]:
-            odds.ids = next(
-                (ids for first, ids in known if np.allclose(first, logits[0], atol=1e-2)), None
-            )
+            alike = (ids for row, ids in known if np.allclose(row, logits[0], atol=1e-2))
+            odds.ids = next(alike, None)
         if odds.ids:
             step = len(texts[0])
             probs = np.eye(logits.shape[1])[[odds.ids[min(step, len(odds.ids) - 1)]] * len(logits)]
@@ -143,13 +139,10 @@ def test_a_token_that_the_model_would_not_write_spoils_a_story(openings, monkeyp
     ],
 )
 def test_odds_that_are_none_are_a_foul(openings, found, complaint) -> None:
-    with pytest.raises(Foul, match=complaint):
-        stories.play(lambda logits, texts: found, openings)
+    refuses(Foul, complaint, stories.play, lambda logits, texts: found, openings)
 
 
 # ------------------------------------------------------------------ sums
-
-
 def toy(right: list[int], pool: int = 16, cost: int = 10, each: int = 5) -> sums.World:
     """Make problems whose first ``right[i]`` samples of each pool are right; each costs 10."""
     rows = [[("7" if i < n else "3", [-0.1] * cost) for i in range(pool)] for n in right]
@@ -198,8 +191,7 @@ def test_what_was_asked_can_not_be_changed() -> None:
 
 
 def test_an_answer_is_a_text() -> None:
-    with pytest.raises(Foul, match="must return a text, got int"):
-        sums.play(lambda *_: 7, toy([1]))
+    refuses(Foul, "must return a text, got int", sums.play, lambda *_: 7, toy([1]))
 
 
 def test_samples_are_those_of_the_model(pool) -> None:
@@ -208,9 +200,8 @@ def test_samples_are_those_of_the_model(pool) -> None:
     answered = [answer for each in pool.samples for answer, _ in each]
     assert {len(each) for each in pool.samples} == {sums.POOL}
     assert sum(answer is None for answer in answered) < 0.05 * len(answered)
-    right = np.mean(
-        [a == t for each, t in zip(pool.samples, pool.truths, strict=True) for a, _ in each]
-    )
+    pairs = zip(pool.samples, pool.truths, strict=True)
+    right = np.mean([answer == truth for each, truth in pairs for answer, _ in each])
     assert 0.3 < right < 0.8
     assert right < sums.ceiling(pool) <= 1
     assert sums.ceiling(toy([0, 1, 16])) == pytest.approx(2 / 3)
@@ -265,8 +256,6 @@ def test_the_two_votes_are_compared_problem_by_problem(pool) -> None:
 
 
 # ------------------------------------------------------------------ drafts
-
-
 @pytest.mark.parametrize("propose", [drafts.baseline, PROPOSE.reference, lambda *_: []])
 def test_the_calls_that_are_counted_are_the_engine_s(lists, propose) -> None:
     model, tokenizer = lablib.load("target")
@@ -352,13 +341,10 @@ def test_work_below_a_quarter_of_a_call_is_free_and_more_is_paid_in_quarters(lis
     ],
 )
 def test_what_is_no_draft_is_a_foul(lists, found, complaint) -> None:
-    with pytest.raises(Foul, match=complaint):
-        drafts.play(lambda *_: found, lists)
+    refuses(Foul, complaint, drafts.play, lambda *_: found, lists)
 
 
 # ------------------------------------------------------------------ the same problems
-
-
 def test_two_scores_are_compared_problem_by_problem() -> None:
     rng = np.random.default_rng(0)
     hard = rng.normal(0, 5, 40)  # problems differ by more than the two functions do
@@ -369,8 +355,7 @@ def test_two_scores_are_compared_problem_by_problem() -> None:
     assert apart.low < 0.3 < apart.high
     assert not Difference.of(one, one).sure
     assert repr(Difference(0.125, -0.5, 1)) == "+0.125 (95 %: -0.500 to +1.000)"
-    with pytest.raises(ValueError, match="the same problems"):
-        Difference.of(one, Score.of("sums", hard[1:]))
+    refuses(ValueError, "the same problems", Difference.of, one, Score.of("sums", hard[1:]))
 
 
 def test_scores_of_several_seeds_are_one_score() -> None:
@@ -386,17 +371,13 @@ def test_compare_plays_both_on_every_seed(monkeypatch, lists) -> None:
     monkeypatch.setattr(drafts, "world", lambda seed: asked.append(seed) or lists)
     apart = board.compare("drafts", "one good answer", seeds=(4, 7))
     assert asked == [4, 7, 4, 7]
-    assert apart.value == pytest.approx(
-        drafts.play(PROPOSE.reference, lists).value - drafts.play(drafts.baseline, lists).value
-    )
+    good, base = (drafts.play(each, lists).value for each in (PROPOSE.reference, drafts.baseline))
+    assert apart.value == pytest.approx(good - base)
     assert board._here == []
-    with pytest.raises(ValueError, match="seeds must hold"):
-        board.compare("drafts", "baseline", seeds=())
+    refuses(ValueError, "seeds must hold", board.compare, "drafts", "baseline", seeds=())
 
 
 # ------------------------------------------------------------------ the table
-
-
 def play_small(monkeypatch) -> None:
     monkeypatch.setattr(drafts, "world", lambda seed: drafts.World([[1] * 24], [[3, 4, 5, 2]]))
 
@@ -438,8 +419,7 @@ def test_keep_begins_a_file_but_not_in_the_course(monkeypatch, tmp_path) -> None
     assert len(board.leaderboard().rows) == 1
     course = Path(board.__file__).parents[4] / "notebooks"
     monkeypatch.chdir(course)
-    with pytest.raises(ValueError, match="course's own"):
-        board.leaderboard(keep=True)
+    refuses(ValueError, "course's own", board.leaderboard, keep=True)
     board._keep(Path(board.FILE), board._here)
     assert not (course / board.FILE).exists()
 
@@ -448,8 +428,7 @@ def test_a_file_of_something_else_is_left_alone(monkeypatch, tmp_path, capsys) -
     play_small(monkeypatch)
     for text in ("{", "[1]", '[{"value": 1}]'):
         (tmp_path / board.FILE).write_text(text)
-        with pytest.raises(ValueError, match="must hold attempts"):
-            board.leaderboard()
+        refuses(ValueError, "must hold attempts", board.leaderboard)
         assert board.score("drafts", lambda *_: [3]).value == pytest.approx(4 / 3)
         assert "ends with this kernel" in capsys.readouterr().out
         assert (tmp_path / board.FILE).read_text() == text
@@ -461,16 +440,11 @@ def test_bad_input_is_refused_in_a_line(monkeypatch) -> None:
     def starter(*_):
         raise NotImplementedError
 
-    with pytest.raises(ValueError, match="function must be one of"):
-        board.score("drafts", "the best")
-    with pytest.raises(ValueError, match="capstone must be one of"):
-        board.score("poems", starter)
-    with pytest.raises(TypeError, match="function must be propose itself"):
-        board.score("drafts", [1])
-    with pytest.raises(ValueError, match="write propose first"):
-        board.score("drafts", starter)
-    with pytest.raises(ValueError, match="seed must be"):
-        board.score("drafts", starter, seed=-1)
+    refuses(ValueError, "function must be one of", board.score, "drafts", "the best")
+    refuses(ValueError, "capstone must be one of", board.score, "poems", starter)
+    refuses(TypeError, "function must be propose itself", board.score, "drafts", [1])
+    refuses(ValueError, "write propose first", board.score, "drafts", starter)
+    refuses(ValueError, "seed must be", board.score, "drafts", starter, seed=-1)
     assert board._here == []
 
 

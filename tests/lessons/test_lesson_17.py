@@ -10,6 +10,7 @@ from lablib.inference.steering import Grammar, Vocabulary, importance_sample
 import numpy as np
 import pytest
 from oracles.drawn import read
+from oracles.refusals import refuses
 
 FIRST = [0.5, 0.3, 0.1, 0.1]
 AFTER = [
@@ -38,8 +39,6 @@ def chance(text: tuple[int, ...]) -> float:
 
 
 # --- the language -----------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("n", [1, 2, 4])
 def test_every_text_has_its_chance(n: int) -> None:
     every = WEATHER.texts(n)
@@ -80,15 +79,11 @@ def test_a_share_is_the_sum_of_its_texts() -> None:
 
 
 def test_bad_tables_are_refused() -> None:
-    with pytest.raises(ValueError, match="first and after"):
-        Chain("ab", [0.5, 0.5], [[0.5, 0.5], [0.5, 0.6]])
-    with pytest.raises(ValueError, match="n must be"):
-        WEATHER.texts(0)
+    refuses(ValueError, "first and after", Chain, "ab", [0.5, 0.5], [[0.5, 0.5], [0.5, 0.6]])
+    refuses(ValueError, "n must be", WEATHER.texts, 0)
 
 
 # --- every text at once -----------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("name", GRAMMARS)
 @pytest.mark.parametrize("dependence", [0.0, 0.4, 1.0])
 def test_weights_mend_a_mask(masked: Masked, name: str, dependence: float) -> None:
@@ -105,9 +100,8 @@ def test_weights_mend_a_mask(masked: Masked, name: str, dependence: float) -> No
     model, shown = ([m["bar"][3] for m in bars if m["hollow"] == outline] for outline in (1, 0))
     mass = np.repeat([mark["bar"][3] for mark in ways if "bar" in mark], 4)
     wanted = plain["wanted"]  # the mask's chance is the model's, divided by what was allowed
-    assert np.array(shown)[wanted] * mass[wanted] == pytest.approx(
-        np.array(model)[wanted], abs=1e-4
-    )
+    left = np.array(shown)[wanted] * mass[wanted]
+    assert left == pytest.approx(np.array(model)[wanted], abs=1e-4)
 
 
 def test_a_mask_alone_is_right_only_where_nothing_is_hidden(masked: Masked) -> None:
@@ -125,8 +119,6 @@ def test_a_mask_alone_is_right_only_where_nothing_is_hidden(masked: Masked) -> N
 
 
 # --- particles --------------------------------------------------------------------------------
-
-
 def test_a_cloud_keeps_its_history(cloud: Cloud) -> None:
     whole = cloud.compute(8, 0.6, 3, 6)
     assert len(whole["words"]) == 7
@@ -179,8 +171,6 @@ def test_the_evidence_has_no_bias(cloud: Cloud) -> None:
 
 
 # --- the sums' grammars -----------------------------------------------------------------------
-
-
 @pytest.fixture(scope="module")
 def totals() -> Grammar:
     texts = [*"0123456789+=;#", "<end>"]
@@ -215,6 +205,5 @@ def test_forced_and_chosen_tokens_are_told_apart(totals: Grammar) -> None:
     kinds = chains.kinds(totals, [14], [*ids("1+2=3;3+4=8;8+0=8;8+9=7;7+7=4;#4"), 14])
     first, later = "cfcfcf", "ffcfcf"
     assert "".join(kind[0] for kind in kinds) == first + 4 * later + "fff"
-    assert np.flatnonzero(totals.allowed()).tolist() == [
-        *range(10)
-    ]  # the grammar itself has read nothing
+    # The grammar itself has read nothing.
+    assert np.flatnonzero(totals.allowed()).tolist() == [*range(10)]

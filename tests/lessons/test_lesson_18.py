@@ -34,8 +34,6 @@ def target():
 
 
 # --- authors ----------------------------------------------------------------------------------
-
-
 @cache
 def listed(author: Author, digits: tuple[int, ...]) -> dict[str, tuple[float, int, int]]:
     """Every chain, by all orders and slips: its chance, its answer, and its doubtful steps."""
@@ -67,9 +65,8 @@ def test_an_authors_answers_are_those_of_a_list(author, digits, power):
     wanted = np.zeros((10, 6))
     for chance, answer, doubts in every.values():
         wanted[answer, doubts] += chance**power
-    np.testing.assert_allclose(
-        author.answers(problem, power), wanted / wanted.sum(), atol=1e-12, rtol=0
-    )
+    found = author.answers(problem, power)
+    np.testing.assert_allclose(found, wanted / wanted.sum(), atol=1e-12, rtol=0)
     if power == 1:
         np.testing.assert_allclose(author.answers(problem, 1, "tokens"), wanted, atol=1e-12)
 
@@ -139,8 +136,6 @@ def test_an_author_knows_the_chance_of_what_he_writes():
 
 
 # --- measures and votes -----------------------------------------------------------------------
-
-
 def test_the_model_is_read_as_the_library_gathers_it(target):
     model, tokenizer = target
     drawn = chains.draw(model, tokenizer, PROBLEMS[0], 8, seed=2)
@@ -174,14 +169,12 @@ def test_votes_and_pairs_by_hand():
     assert math.isnan(chains.ordered(values, right | True))
     assert chains.elected(["4", "7", "7", None]) == "7"
     assert chains.elected(["4", "7", None], chains.surest(np.array([1.0, 2.0, 3.0]), 0.1)) is None
-    assert chains.doubtful_steps("3+0=4;4+2=6;6+8=4;4+4=8;8+8=6;#6") == sum(
-        pair in sums.NOISY_PAIRS for pair in ((3, 0), (4, 2), (6, 8), (4, 4), (8, 8))
-    )
+    pairs = ((3, 0), (4, 2), (6, 8), (4, 4), (8, 8))
+    wanted = sum(pair in sums.NOISY_PAIRS for pair in pairs)
+    assert chains.doubtful_steps("3+0=4;4+2=6;6+8=4;4+4=8;8+8=6;#6") == wanted
 
 
 # --- what is kept -----------------------------------------------------------------------------
-
-
 def test_what_is_kept_is_of_twelve_seeds():
     kept = measured.stored()
     assert {*kept} == {"votes", "calibration", "stopping", "thinking", "power"}
@@ -233,8 +226,6 @@ def test_powers_by_weights_are_those_of_the_author():
 
 
 # --- widgets ----------------------------------------------------------------------------------
-
-
 def test_along_shows_a_chain_and_its_doubtful_steps():
     drawn = Author().write(PROBLEMS[4], 40, 2)
     widget = widgets.Along(drawn)
@@ -262,17 +253,13 @@ def test_surest_counts_tenths_and_votes():
         assert len(widget.draw(data)["panels"][0]["marks"]) == 21
     author = widgets.AUTHORS["hesitates where he errs"]
     drawn = [author.write(problem, 20, 18) for problem in PROBLEMS[:3]]
-    top = [
-        each.right[np.argsort(-chains.values_of(each, "log-probability"), kind="stable")[:2]]
-        for each in drawn
-    ]
+    values = [chains.values_of(each, "log-probability") for each in drawn]
+    pairs = [*zip(drawn, values, strict=True)]
+    top = [each.right[np.argsort(-value, kind="stable")[:2]] for each, value in pairs]
+    least = [each.right[np.argsort(value, kind="stable")[:2]] for each, value in pairs]
     data = widget.compute("hesitates where he errs", "log-probability", 1.0)
     assert data["tenths"][0] == pytest.approx(np.mean(top))
     low, high = data["apart"]
-    least = [
-        each.right[np.argsort(chains.values_of(each, "log-probability"), kind="stable")[:2]]
-        for each in drawn
-    ]
     leads = np.mean(top, axis=1) - np.mean(least, axis=1)
     assert data["tenths"][0] - data["tenths"][-1] == pytest.approx(leads.mean())
     # of 27 draws of three problems one is thrice the least, more than 2.5 % of them
@@ -282,9 +269,8 @@ def test_surest_counts_tenths_and_votes():
 
 def test_it_flips_with_the_author():
     widget = widgets.Surest(sums.problems(6, 20))
-    slopes = {
-        name: widget.compute(name, "mean of the best 5", 1.0)["ordered"] for name in widgets.AUTHORS
-    }
+    given = "mean of the best 5", 1.0
+    slopes = {name: widget.compute(name, *given)["ordered"] for name in widgets.AUTHORS}
     assert slopes["hesitates where he errs"] > 0.65
     assert 0.4 < slopes["errs without hesitating"] < 0.6
     assert slopes["errs there, hesitates elsewhere"] < 0.4

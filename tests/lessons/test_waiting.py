@@ -27,9 +27,8 @@ LOOP = "for i in watch(range(4)):\n    time.sleep(0.3)\n"
 
 
 def test_a_long_loop_counts_and_leaves_nothing_to_compare():
-    (_, outputs, quick), seen = run(
-        SLOW, LOOP + LOOP + "print('done')", "print(*watch([3, 1]), sep='')"
-    )
+    cells = SLOW, LOOP + LOOP + "print('done')", "print(*watch([3, 1]), sep='')"
+    (_, outputs, quick), seen = run(*cells)
     assert seen == [None, "2 of 4", "3 of 4", None, "2 of 4", "3 of 4", None]
     kinds = [(each.output_type, each.get("data"), each.get("text")) for each in outputs]
     assert kinds == [("display_data", {}, None), ("stream", None, "done\n")]

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from mlx.utils import tree_flatten
+from oracles.refusals import refuses
 
 
 @given(
@@ -41,12 +42,9 @@ def test_the_three_shapes():
 
 def test_parameter_counts():
     """Counted by hand: the embedding, then for each layer attention, MLP and two norms."""
-    count = {
-        make: sum(
-            w.size for _, w in tree_flatten(LanguageModel(make(50, 8, 2, 3), seed=0).parameters())
-        )
-        for make in (llama_config, gpt_config, hybrid_config)
-    }
+    makes = (llama_config, gpt_config, hybrid_config)
+    every = {make: LanguageModel(make(50, 8, 2, 3), seed=0).parameters() for make in makes}
+    count = {make: sum(w.size for _, w in tree_flatten(each)) for make, each in every.items()}
     attention, swiglu = 4 * 8 * 8, 3 * 8 * 32
     assert count[llama_config] == 50 * 8 + 3 * (attention + swiglu + 2 * 8) + 8
     gelu = 2 * 8 * 32 + 32 + 8
@@ -83,8 +81,7 @@ def test_a_config_is_a_value():
 )
 def test_what_is_refused(make, changes, message):
     arguments = {"vocab_size": 10, "d_model": 8, "n_heads": 2, "n_layers": 2} | changes
-    with pytest.raises((ValueError, TypeError), match=message):
-        make(**arguments)
+    refuses((ValueError, TypeError), message, make, **arguments)
 
 
 def test_a_whole_number_that_mlx_does_not_take_is_a_float():
@@ -95,8 +92,7 @@ def test_a_whole_number_that_mlx_does_not_take_is_a_float():
 
 def test_learned_positions_need_attention():
     keys = gpt_config(10, 8, 2, 1).to_dict() | {"layer_types": ["linear_attention"]}
-    with pytest.raises(ValueError, match="positions='learned' needs an attention layer"):
-        ModelConfig.from_dict(keys)
+    refuses(ValueError, "positions='learned' needs an attention layer", ModelConfig.from_dict, keys)
 
 
 def test_a_model_needs_a_config():

@@ -243,8 +243,7 @@ def test_an_iterator_that_fails_or_stops_in_the_middle_leaves_the_cache_as_it_wo
     whole = list(lablib.TokenIterator(model, prompt, max_tokens=6, temperature=0.0))
     with lablib.TokenIterator(model, prompt, max_tokens=6, temperature=0.0) as first:
         found = [next(first).id for _ in range(2)]
-    again = lablib.TokenIterator(
-        model, found[-1:], cache=first.cache, max_tokens=4, temperature=0.0
-    )
+    more = {"cache": first.cache, "max_tokens": 4, "temperature": 0.0}
+    again = lablib.TokenIterator(model, found[-1:], **more)
     assert found + [token.id for token in again] == [token.id for token in whole]
     assert taken

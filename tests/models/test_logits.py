@@ -21,6 +21,7 @@ from mlx_lm.models.cache import (
     trim_prompt_cache,
 )
 from oracles import models as oracle
+from oracles.refusals import refuses
 
 V = 40
 CONFIGS = {
@@ -53,8 +54,6 @@ def close(a, b, tolerance=2e-5):
 
 
 # --- against others ---------------------------------------------------------------------------
-
-
 @settings(max_examples=25)
 @given(
     kv_heads=st.integers(1, 3),
@@ -124,12 +123,9 @@ def test_half_precision_stays_half(model, dtype):
 
 
 # --- caches -----------------------------------------------------------------------------------
-
-
-def attention_caches(config, make):
-    return [
-        make() if kind == "full_attention" else ArraysCache(size=1) for kind in config.layer_types
-    ]
+def attention_caches(config, make, padding=None):
+    kinds = config.layer_types
+    return [make() if kind == "full_attention" else ArraysCache(1, padding) for kind in kinds]
 
 
 @pytest.mark.parametrize("sizes", [[24], [1] * 24, [10, 1, 5, 1, 7], [23, 1]])
@@ -225,18 +221,13 @@ def test_left_padded_rows_are_as_if_alone(model, chunk):
     longest = max(LENGTHS)
     padding = [longest - n for n in LENGTHS]
     padded = mx.stack([mx.pad(p, (n, 0)) for p, n in zip(prompts, padding, strict=True)])
-    cache = [
-        BatchKVCache(padding) if kind == "full_attention" else ArraysCache(1, padding)
-        for kind in model.config.layer_types
-    ]
+    cache = attention_caches(model.config, lambda: BatchKVCache(padding), padding)
     sizes = [chunk] * (longest // chunk) + [longest % chunk] * (longest % chunk > 0)
     prompt_out = in_chunks(model, padded, cache, sizes)
     rest_out = in_chunks(model, rest, cache, [1, 2, 1])
     assert np.isfinite(np.array(prompt_out)).all()
-    outputs = [
-        mx.concatenate([p[n:], r]) for p, r, n in zip(prompt_out, rest_out, padding, strict=True)
-    ]
-    check_rows(model, rows, outputs)
+    parts = zip(prompt_out, rest_out, padding, strict=True)
+    check_rows(model, rows, [mx.concatenate([p[n:], r]) for p, r, n in parts])
 
 
 # Both sides of where each kernel changes its form: of `_MANY` queries, of a CHUNK of retention, and
@@ -250,10 +241,7 @@ def test_left_padded_rows_of_every_length_are_as_if_alone(name, length, loaded):
     """A query of the padding sees nothing, and what it makes of that reaches no other."""
     model = loaded(name)
     tokens = mx.random.randint(0, model.vocab_size, (2, length + 17), key=mx.random.key(length))
-    cache = [
-        BatchKVCache([0, 12]) if kind == "full_attention" else ArraysCache(1, [0, 12])
-        for kind in model.config.layer_types
-    ]
+    cache = attention_caches(model.config, lambda: BatchKVCache([0, 12]), [0, 12])
     out = in_chunks(model, tokens, cache, [length, 1, 16])
     assert np.isfinite(np.array(out)).all()
     for row, padding in enumerate((0, 12)):
@@ -281,20 +269,15 @@ def test_right_padded_rows_are_as_if_alone(model, sizes):
     longest = max(LENGTHS)
     padding = [longest - n for n in LENGTHS]
     padded = mx.stack([mx.pad(p, (0, n)) for p, n in zip(prompts, padding, strict=True)])
-    cache = [
-        BatchKVCache([0] * 4) if kind == "full_attention" else ArraysCache(1, [0] * 4)
-        for kind in model.config.layer_types
-    ]
+    cache = attention_caches(model.config, lambda: BatchKVCache([0] * 4), [0] * 4)
     for layer in cache:
         layer.prepare(lengths=LENGTHS, right_padding=padding)
     prompt_out = in_chunks(model, padded, cache, sizes)
     for layer in cache:
         layer.finalize()
     rest_out = in_chunks(model, rest, cache, [1, 2, 1])
-    outputs = [
-        mx.concatenate([p[:n], r]) for p, r, n in zip(prompt_out, rest_out, LENGTHS, strict=True)
-    ]
-    check_rows(model, rows, outputs)
+    parts = zip(prompt_out, rest_out, LENGTHS, strict=True)
+    check_rows(model, rows, [mx.concatenate([p[:n], r]) for p, r, n in parts])
 
 
 def test_rows_merged_and_extracted(model):
@@ -311,39 +294,37 @@ def test_rows_merged_and_extracted(model):
         close(model(rest[i : i + 1, 3:], cache)[0], model(rows[i][None])[0, -1:], 5e-5)
 
 
-def test_planted_bugs_are_caught(monkeypatch):
-    """The comparisons above see a position that is off by one, and a forgotten causal mask."""
-    model = LanguageModel(CONFIGS["llama"], seed=1)
+def in_two(model):
     tokens = tokens_of(6, 2, 24)
-    start = kernels.Rotation.__init__
+    close(in_chunks(model, tokens, model.make_cache(), [10, 14]), model(tokens))
 
-    def shifted(self, offset, *rest):
-        start(self, offset + 1 if offset else 0, *rest)
 
-    with monkeypatch.context() as patch:
-        patch.setattr(kernels.Rotation, "__init__", shifted)
-        with pytest.raises(AssertionError):
-            close(in_chunks(model, tokens, model.make_cache(), [10, 14]), model(tokens))
-    monkeypatch.setattr(KVCache, "make_mask", lambda *args, **kwargs: None)
+def shifted(self, offset, *rest, start=kernels.Rotation.__init__):
+    start(self, offset + 1 if offset else 0, *rest)
+
+
+def as_if_alone(model):
+    test_right_padded_rows_are_as_if_alone(model, [9])
+
+
+BUGS = {
+    "a position is off by one": ("llama", kernels.Rotation, "__init__", shifted, in_two),
+    "no causal mask": ("llama", KVCache, "make_mask", lambda *_, **__: None, in_two),
+    "padding fades the state": ("hybrid", ArraysCache, "make_mask", lambda *_: None, as_if_alone),
+    "a lost state": ("hybrid", ArraysCache, "__getitem__", lambda *_: None, in_two),
+}
+
+
+@pytest.mark.parametrize(("kind", "owner", "name", "bug", "check"), BUGS.values(), ids=BUGS)
+def test_planted_bugs_are_caught(kind, owner, name, bug, check, monkeypatch):
+    model = LanguageModel(CONFIGS[kind], seed=1)
+    check(model)
+    monkeypatch.setattr(owner, name, bug)
     with pytest.raises(AssertionError):
-        close(in_chunks(model, tokens, model.make_cache(), [10, 14]), model(tokens))
-
-
-def test_planted_retention_bugs_are_caught(monkeypatch):
-    model = LanguageModel(CONFIGS["hybrid"], seed=1)
-    tokens = tokens_of(6, 2, 24)
-    with monkeypatch.context() as patch:  # padding fades the state
-        patch.setattr(ArraysCache, "make_mask", lambda *args: None)
-        with pytest.raises(AssertionError):
-            test_right_padded_rows_are_as_if_alone(model, [9])
-    monkeypatch.setattr(ArraysCache, "__getitem__", lambda *args: None)  # a lost state
-    with pytest.raises(AssertionError):
-        close(in_chunks(model, tokens, model.make_cache(), [10, 14]), model(tokens))
+        check(model)
 
 
 # --- learned positions ------------------------------------------------------------------------
-
-
 def test_learned_positions_end():
     model = LanguageModel(gpt_config(V, 16, 2, 2, max_positions=8), seed=0)
     assert model.max_positions == 8
@@ -353,8 +334,7 @@ def test_learned_positions_end():
     cache = model.make_cache()
     model(tokens_of(0, 1, 6), cache)
     before = [np.array(layer.keys) for layer in cache]
-    with pytest.raises(ValueError, match="got 3 after 6"):
-        model(tokens_of(0, 1, 3), cache)
+    refuses(ValueError, "got 3 after 6", model, tokens_of(0, 1, 3), cache)
     assert [layer.offset for layer in cache] == [6, 6]
     assert all((np.array(c.keys) == b).all() for c, b in zip(cache, before, strict=True))
     model(tokens_of(0, 1, 2), cache)
@@ -364,21 +344,19 @@ def test_learned_positions_of_ragged_rows_end_with_the_longest():
     model = LanguageModel(gpt_config(V, 16, 2, 2, max_positions=8), seed=0)
     cache = [BatchKVCache([3, 1]) for _ in model.layers]
     model(tokens_of(0, 2, 9), cache)  # positions -3..5 and -1..7
-    with pytest.raises(ValueError, match="got 1 after 8"):
-        model(tokens_of(0, 2, 1), cache)
+    refuses(ValueError, "got 1 after 8", model, tokens_of(0, 2, 1), cache)
 
 
 # --- training, quantising, using --------------------------------------------------------------
-
-
-def test_every_parameter_gets_a_gradient(model):
-    tokens = tokens_of(12, 3, 20)
-
+def gradient_of(model, tokens):
     def loss(model):
         return nn.losses.cross_entropy(model(tokens[:, :-1]), tokens[:, 1:], reduction="mean")
 
-    _, gradient = nn.value_and_grad(model, loss)(model)
-    gradient = dict(tree_flatten(gradient))
+    return nn.value_and_grad(model, loss)(model)[1]
+
+
+def test_every_parameter_gets_a_gradient(model):
+    gradient = dict(tree_flatten(gradient_of(model, tokens_of(12, 3, 20))))
     assert gradient.keys() == dict(tree_flatten(model.parameters())).keys()
     for name, g in gradient.items():
         # A bias on the keys adds the same to every score of a query: the softmax cancels it.
@@ -390,24 +368,16 @@ def test_gradient_is_the_slope_of_the_numpy_model(model):
     tokens = tokens_of(13, 1, 12)
     target = np.array(tokens[0, 1:])
 
-    def loss(model):
-        return nn.losses.cross_entropy(model(tokens[:, :-1]), tokens[:, 1:], reduction="mean")
-
     def numpy_loss(step):
         model.update(tree_map(lambda w, d: w + step * d, weights, direction))
         out = oracle.logits(model, np.array(tokens[0, :-1]))
         return (np.log(np.exp(out).sum(-1)) - out[np.arange(len(target)), target]).mean()
 
     weights = model.parameters()
-    _, gradient = nn.value_and_grad(model, loss)(model)
-    random = np.random.default_rng(14)
-    direction = tree_map(
-        lambda w: mx.array(random.normal(size=w.shape).astype(np.float32)), weights
-    )
-    slope = sum(
-        (g * d).sum().item()
-        for (_, g), (_, d) in zip(tree_flatten(gradient), tree_flatten(direction), strict=True)
-    )
+    draw = np.random.default_rng(14).normal
+    direction = tree_map(lambda w: mx.array(draw(size=w.shape).astype(np.float32)), weights)
+    slopes = tree_map(lambda g, d: (g * d).sum().item(), gradient_of(model, tokens), direction)
+    slope = sum(each for _, each in tree_flatten(slopes))
     measured = (numpy_loss(1e-4) - numpy_loss(-1e-4)) / 2e-4
     assert measured == pytest.approx(slope, rel=0.01, abs=0.01)
 

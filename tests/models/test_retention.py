@@ -87,12 +87,8 @@ def test_a_planted_bug_is_caught(monkeypatch):
     wrong = retention.fadings
 
     def late(*args):
-        return [
-            retention.Fading(
-                f.within, f.carry * mx.exp(log_decay(H))[:, None, None], f.rest, f.keep
-            )
-            for f in wrong(*args)
-        ]
+        decay = mx.exp(log_decay(H))[:, None, None]
+        return [retention.Fading(f.within, f.carry * decay, f.rest, f.keep) for f in wrong(*args)]
 
     q, k, v = draw(3, 1, CHUNK + 8)
     expected, _ = numpy_retention(q, k, v)

@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 from mlx.utils import tree_flatten
 from mlx_lm.tokenizer_utils import TokenizerWrapper
+from oracles.refusals import refuses
 from tokenizers import Tokenizer, decoders, pre_tokenizers
 from tokenizers import models as token_models
 
@@ -34,9 +35,8 @@ LOADED = mx.float16 if mx.default_device() == mx.gpu else mx.float32  # as it is
 @pytest.fixture(scope="module")
 def tokenizer():
     alphabet = ["<unk>", "<s>", "</s>", *(chr(97 + i) for i in range(26)), " ", "\n"]
-    made = Tokenizer(
-        token_models.BPE({t: i for i, t in enumerate(alphabet)}, [], unk_token="<unk>")
-    )
+    vocabulary = {letter: i for i, letter in enumerate(alphabet)}
+    made = Tokenizer(token_models.BPE(vocabulary, [], unk_token="<unk>"))
     made.add_special_tokens(["<unk>", "<s>", "</s>"])
     made.pre_tokenizer = pre_tokenizers.Split("\n", "isolated")
     made.decoder = decoders.Fuse()
@@ -62,6 +62,10 @@ def logits(model, tokenizer):
     return np.array(model(mx.array([tokenizer.encode(TEXT)])).astype(mx.float32))
 
 
+def types(model):
+    return {weight.dtype for _, weight in tree_flatten(model.parameters())}
+
+
 def edit_json(path, **changes):
     keys = json.loads(path.read_text()) | changes
     path.write_text(json.dumps({k: v for k, v in keys.items() if v is not ...}))
@@ -77,8 +81,6 @@ def refusal(path, **options):
 
 
 # --- there and back ---------------------------------------------------------------------------
-
-
 def test_round_trip(kind, saved):
     original = LanguageModel(CONFIGS[kind], seed=1)
     stored = mx.load(str(saved / "model.safetensors"))
@@ -98,17 +100,15 @@ def test_round_trip(kind, saved):
 
 def test_mlx_lm_opens_it(kind, saved):
     if kind != "llama":
-        with pytest.raises(ValueError, match="trust_remote_code"):
-            mlx_lm.load(str(saved))
+        refuses(ValueError, "trust_remote_code", mlx_lm.load, str(saved))
     theirs, tokenizer = mlx_lm.load(str(saved), trust_remote_code=kind != "llama")
     theirs.set_dtype(mx.float32)
     ours, own_tokenizer = zoo.load(str(saved), mx.float32)
     assert own_tokenizer.encode(TEXT) == tokenizer.encode(TEXT)
     assert tokenizer.eos_token_ids == own_tokenizer.eos_token_ids
     np.testing.assert_allclose(logits(ours, tokenizer), logits(theirs, tokenizer), atol=1e-4)
-    assert type(theirs).__module__ == (
-        "mlx_lm.models.llama" if kind == "llama" else "lablib.models.base"
-    )
+    home = "mlx_lm.models.llama" if kind == "llama" else "lablib.models.base"
+    assert type(theirs).__module__ == home
 
 
 def test_loading_makes_no_noise(saved, capfd):
@@ -134,10 +134,10 @@ def test_saving_beside_other_files(llama, tokenizer):
     assert (llama / "README.md").read_text() == "kept"
     assert json.loads((llama / "training.json").read_text()) == {"loss": 1.5}
     loaded, _ = zoo.load(llama)
-    for (_, a), (_, b) in zip(
-        tree_flatten(model.parameters()), tree_flatten(loaded.parameters()), strict=True
-    ):
-        assert mx.array_equal(a, b)
+    found = dict(tree_flatten(loaded.parameters()))
+    wanted = tree_flatten(model.parameters())
+    assert len(found) == len(wanted)
+    assert all(mx.array_equal(weight, found[name]) for name, weight in wanted)
 
 
 @pytest.mark.skipif(mx.default_device() == mx.gpu, reason="a GPU multiplies all of them")
@@ -145,23 +145,20 @@ def test_what_a_cpu_is_slow_at_is_said_in_one_line():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         zoo.load("draft")
-    with pytest.warns(
-        RuntimeWarning, match="draft has weights of float16: .* bypass the BLAS"
-    ) as said:
+    words = "draft has weights of float16: .* bypass the BLAS"
+    with pytest.warns(RuntimeWarning, match=words) as said:
         zoo.load("draft", dtype=mx.float16)
     assert [warning.filename for warning in said] == [__file__]
 
 
 @pytest.mark.parametrize("dtype", [mx.float32, mx.float16, mx.bfloat16])
 def test_asking_for_a_type(llama, dtype):
-    model, _ = zoo.load(llama, dtype=dtype)
-    assert {w.dtype for _, w in tree_flatten(model.parameters())} == {dtype}
+    assert types(zoo.load(llama, dtype=dtype)[0]) == {dtype}
 
 
 def test_a_gpu_computes_in_the_stored_type(llama, monkeypatch):
     monkeypatch.setattr(mx, "default_device", lambda: mx.gpu)
-    model, _ = zoo.load(llama)
-    assert {w.dtype for _, w in tree_flatten(model.parameters())} == {mx.float16}
+    assert types(zoo.load(llama)[0]) == {mx.float16}
 
 
 def test_shipped_names(llama, monkeypatch):
@@ -194,8 +191,6 @@ def test_loading_keeps_the_global_random_state(llama):
 
 
 # --- other people's models --------------------------------------------------------------------
-
-
 def make_foreign(folder):
     """Make a directory of ours one of mlx-lm's Qwen 3."""
     from mlx_lm.models import qwen3
@@ -204,9 +199,8 @@ def make_foreign(folder):
     del keys["lablib"]
     other = qwen3.Model(qwen3.ModelArgs.from_dict(keys))
     other.set_dtype(mx.float16)
-    mx.save_safetensors(
-        str(folder / "model.safetensors"), dict(tree_flatten(other.parameters())), {"format": "mlx"}
-    )
+    weights = dict(tree_flatten(other.parameters()))
+    mx.save_safetensors(str(folder / "model.safetensors"), weights, {"format": "mlx"})
     (folder / "config.json").write_text(json.dumps(keys))
 
 
@@ -275,11 +269,10 @@ def test_another_architecture_goes_through_mlx_lm(llama):
     model, tokenizer = zoo.load(llama)
     assert isinstance(model, qwen3.Model)
     assert isinstance(tokenizer, TokenizerWrapper)
-    assert {w.dtype for _, w in tree_flatten(model.parameters())} == {LOADED}
+    assert types(model) == {LOADED}
     (llama / "model.safetensors").unlink()
-    assert refusal(llama).startswith(
-        f"name: could not load {str(llama)!r} with mlx-lm: No safetens"
-    )
+    said = f"name: could not load {str(llama)!r} with mlx-lm: No safetens"
+    assert refusal(llama).startswith(said)
 
 
 def test_an_architecture_that_leaves_python_is_refused_by_name(llama):
@@ -308,9 +301,8 @@ def test_a_hub_id_goes_to_mlx_lm(monkeypatch):
         raise ConnectionError("no network\nwith many more lines")
 
     monkeypatch.setattr(mlx_lm, "load", offline)
-    assert refusal("some/model") == (
-        "name: could not load 'some/model' from the Hugging Face hub: no network"
-    )
+    said = "name: could not load 'some/model' from the Hugging Face hub: no network"
+    assert refusal("some/model") == said
 
 
 @pytest.mark.parametrize("name", ["targett", "./no/such/dir", "/no/such", "a/b/c", "", "draft.txt"])
@@ -384,48 +376,57 @@ def test_a_configs_own_code_does_not_run(llama, code):
 
 
 # --- what is refused --------------------------------------------------------------------------
+TYPES = "dtype must be float32, float16, bfloat16"
+ARGUMENTS = [
+    (None, {}, "name must be a model's name or path, got None"),
+    (np.eye(30), {}, "name must be a model's name or path, got array("),
+    (np.array(["draft"]), {}, "name must be a model's name or path, got arr"),
+    (..., {"dtype": np.eye(3)}, TYPES),
+    (..., {"dtype": "float16"}, TYPES),
+    (..., {"dtype": mx.int32}, TYPES),
+]
 
 
-def test_wrong_types(llama):
-    assert refusal(None) == "name must be a model's name or path, got None"
-    assert refusal(np.eye(30)).startswith("name must be a model's name or path, got array(")
-    assert refusal(np.array(["draft"])).startswith("name must be a model's name or path, got arr")
-    assert refusal(llama, dtype=np.eye(3)).startswith("dtype must be float32, float16, bfloat16")
-    assert refusal(llama, dtype="float16").startswith("dtype must be float32, float16, bfloat16")
-    assert refusal(llama, dtype=mx.int32).startswith("dtype must be float32, float16, bfloat16")
+@pytest.mark.parametrize(("name", "options", "said"), ARGUMENTS)
+def test_wrong_types(name, options, said, llama):
+    assert refusal(llama if name is ... else name, **options).startswith(said)
 
 
-@pytest.mark.parametrize("name", ["model.safetensors", "tokenizer.json", "config.json"])
-def test_a_missing_file(llama, name):
-    (llama / name).unlink()
-    assert refusal(llama) == f"{llama / name} is missing: a model directory needs it"
+def nothing(path):
+    path.unlink()
 
 
-@pytest.mark.parametrize("keep", [0, 5, 60, 2000, -1])
-def test_truncated_weights(llama, keep):
+def a_pipe(path):
+    path.unlink()
+    os.mkfifo(path)
+
+
+PIPES = pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="pipes with a name")
+LACKING = [(name, nothing) for name in ("model.safetensors", "tokenizer.json", "config.json")]
+PIPED = ("config.json", "tokenizer_config.json", "tokenizer.json")
+LACKING += [pytest.param(name, a_pipe, marks=PIPES) for name in PIPED]
+
+
+@pytest.mark.parametrize(("file", "make"), LACKING)
+def test_a_missing_file_or_one_that_nobody_writes(llama, file, make):
+    make(llama / file)
+    assert refusal(llama) == f"{llama / file} is missing: a model directory needs it"
+
+
+@pytest.mark.parametrize("kept", [*(slice(n) for n in (0, 5, 60, 2000, -1)), b"no safetensors" * 9])
+def test_truncated_weights(llama, kept):
     path = llama / "model.safetensors"
-    path.write_bytes(path.read_bytes()[:keep])
+    path.write_bytes(path.read_bytes()[kept] if isinstance(kept, slice) else kept)
     assert refusal(llama).startswith(f"{path} is corrupt or truncated: ")
 
 
 def test_corrupt_weights(llama):
     path = llama / "model.safetensors"
     weights = mx.load(str(path))
-    weights["model.norm.weight"] = weights["model.norm.weight"] * float("nan")
+    weights["model.norm.weight"] *= float("nan")
     mx.save_safetensors(str(path), weights)
-    assert refusal(llama) == (
-        f"{path} is corrupt: model.norm.weight must hold finite floating-point numbers"
-    )
-    path.write_text("this is no safetensors file" * 9)
-    assert refusal(llama).startswith(f"{path} is corrupt or truncated: ")
-
-
-@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="pipes with a name")
-@pytest.mark.parametrize("name", ["config.json", "tokenizer_config.json", "tokenizer.json"])
-def test_nobody_waits_for_a_pipe(name, llama):
-    (llama / name).unlink()
-    os.mkfifo(llama / name)
-    assert refusal(llama) == f"{llama / name} is missing: a model directory needs it"
+    said = "model.norm.weight must hold finite floating-point numbers"
+    assert refusal(llama) == f"{path} is corrupt: {said}"
 
 
 @pytest.mark.parametrize("whose", ["ours", "mlx-lm's", "an adapter's"])
@@ -494,17 +495,12 @@ def test_a_file_of_gigabytes_is_refused_unread(llama):
 
 def test_weights_of_another_model(llama):
     path = llama / "model.safetensors"
-    good = mx.load(str(path))
+    good, lost = mx.load(str(path)), ("model.norm.weight", "lm_head.weight")
+    shapes = "Expected shape (16,) but received shape (3,)"
     for changes, message in (
-        (
-            {"model.norm.weight": None, "lm_head.weight": None},
-            "Missing 2 parameters: lm_head.weight, model.norm.weight.",
-        ),
+        (dict.fromkeys(lost), "Missing 2 parameters: lm_head.weight, model.norm.weight."),
         ({"model.extra": mx.ones(3)}, "Received 1 parameters not in model: model.extra."),
-        (
-            {"model.norm.weight": mx.ones(3)},
-            "Expected shape (16,) but received shape (3,) for parameter model.norm.weight",
-        ),
+        ({"model.norm.weight": mx.ones(3)}, f"{shapes} for parameter model.norm.weight"),
     ):
         weights = {n: w for n, w in (good | changes).items() if w is not None}
         mx.save_safetensors(str(path), weights)
@@ -638,39 +634,29 @@ def test_a_tokenizer_that_does_not_fit(llama, tokenizer, tmp_path):
     bigger.add_tokens([f"word{i}" for i in range(V)])
     bigger.save(str(llama / "tokenizer.json"))
     message = refusal(llama)
-    assert re.match(
-        rf"{re.escape(str(llama / 'tokenizer.json'))}: token ids go up to \d+, but vocab_size in "
-        rf"config.json is {V}: this tokenizer belongs to another model",
-        message,
-    )
+    assert message.startswith(f"{llama / 'tokenizer.json'}: token ids go up to ")
+    said = rf"to \d+, but vocab_size in config.json is {V}: this tokenizer belongs to another model"
+    assert re.search(said, message)
     (llama / "tokenizer.json").write_text('{"model": "none"}')
     assert refusal(llama).startswith(f"{llama / 'tokenizer.json'} is not a tokenizer: ")
 
 
-def damaged(part):
-    """A part of tokenizer.json, by which tokenizers panics when it reads it, or a text."""
-    found = {
-        "characters": {"normalizer": {"type": "Precompiled", "precompiled_charsmap": "AAAA"}},
-        "pieces": {"pre_tokenizer": {"type": "FixedLength", "length": 0}},
-        "template": {
-            "post_processor": {
-                "type": "TemplateProcessing",
-                "single": [{"SpecialToken": {"id": "none", "type_id": 0}}],
-                "pair": [],
-                "special_tokens": {},
-            }
-        },
-    }
-    return found[part]
+TEMPLATE = {"type": "TemplateProcessing", "pair": [], "special_tokens": {}}
+TEMPLATE["single"] = [{"SpecialToken": {"id": "none", "type_id": 0}}]
+PANICS = {  # parts of tokenizer.json by which tokenizers panics: when it reads it, or a text
+    "characters": {"normalizer": {"type": "Precompiled", "precompiled_charsmap": "AAAA"}},
+    "pieces": {"pre_tokenizer": {"type": "FixedLength", "length": 0}},
+    "template": {"post_processor": TEMPLATE},
+}
 
 
 @pytest.mark.parametrize("foreign", [False, True])
-@pytest.mark.parametrize("part", ["characters", "pieces", "template"])
+@pytest.mark.parametrize("part", PANICS)
 def test_a_tokenizer_that_panics_is_refused_when_it_is_loaded(part, foreign, llama):
     """What Rust's panic raises is no ``Exception``: nobody's ``except`` sees it."""
     if foreign:
         make_foreign(llama)
-    edit_json(llama / "tokenizer.json", **damaged(part))
+    edit_json(llama / "tokenizer.json", **PANICS[part])
     message = refusal(llama)
     assert str(llama) in message
     assert ": tokenizers gave up: " in message
@@ -704,8 +690,7 @@ def test_what_cannot_be_saved(llama, tokenizer, tmp_path):
         ((model, tmp_path, target), "tokenizer.json is missing"),
         ((model, tokenizer, target, mx.int8), "dtype must be float32, float16, bfloat16"),
     ):
-        with pytest.raises((ValueError, TypeError), match=message):
-            save(*arguments)
+        refuses((ValueError, TypeError), message, save, *arguments)
         assert not target.exists()
 
 

@@ -16,9 +16,8 @@ OUTPUT = ".jp-OutputArea-output"
 # A name is what stands in quotes behind the role.
 _ROLES = "slider|spinbutton|combobox|listbox|textbox|checkbox|button|link|img"
 _NAMELESS = re.compile(rf"^\s*- (?:{_ROLES})(?! \")[^\n]*", re.M)
-_CONTROLS = (
-    "[role=slider], .widget-readout[contenteditable=true], select, input, button:not([disabled])"
-)
+_CONTROLS = "[role=slider], .widget-readout[contenteditable=true], select, input"
+_CONTROLS += ", button:not([disabled])"
 # About a page, which an output is not; and contrast, which axe sees only of what is on the screen.
 _NOT_OURS = ("region", "page-has-heading-one", "landmark-one-main", "bypass", "color-contrast")
 # The parts of a look that a focus may change; of the element, and of what it draws on itself.
@@ -37,12 +36,8 @@ def axe_script() -> str | None:
 
 def nameless(lesson) -> list[str]:
     """Return the controls and pictures in a lesson's outputs that have no name."""
-    areas = lesson.box.locator(OUTPUT)
-    return [
-        found.strip()
-        for i in range(areas.count())
-        for found in _NAMELESS.findall(areas.nth(i).aria_snapshot())
-    ]
+    pictures = [area.aria_snapshot() for area in lesson.box.locator(OUTPUT).all()]
+    return [found.strip() for each in pictures for found in _NAMELESS.findall(each)]
 
 
 def axe(lesson) -> list[str]:

@@ -31,10 +31,7 @@ def solution_lines(exercise, path: Path) -> list[str]:
     """
     cells = json.loads(path.read_text())["cells"]
     own = [cell for cell in cells if not cell["metadata"].get("lablib")]
-    known = "\n".join(
-        "".join(cell["source"])
-        + "".join("".join(output.get("text", "")) for output in cell.get("outputs", ()))
-        for cell in own
-    )
+    outputs = ["".join(each.get("text", "")) for cell in own for each in cell.get("outputs", ())]
+    known = "\n".join(["".join(cell["source"]) for cell in own] + outputs)
     lines = (line.strip() for line in exercise.solution.splitlines())
     return [line for line in lines if line not in known and line not in exercise.starter]

@@ -13,18 +13,7 @@ from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Any
 
-from lablib.inference import (
-    AdaptiveLength,
-    AsyncMlxLM,
-    EarlyExit,
-    Head,
-    NGram,
-    SpeculativeTokenIterator,
-    TokenIterator,
-    majority_vote,
-    sample_n,
-    speculative_batch,
-)
+from lablib import inference
 from lablib.models import LanguageModel, gpt_config, hybrid_config, llama_config
 from lablib.models.head import DraftHead
 from lablib.validation import BadType, BadValue
@@ -328,13 +317,13 @@ Trial = Callable[[Any, Any, Reference], None]
 
 
 def plain(model: Any, near: Any, reference: Reference) -> None:
-    iterator = TokenIterator(model, PROMPT, max_tokens=LENGTH, temperature=0.0)
+    iterator = inference.TokenIterator(model, PROMPT, max_tokens=LENGTH, temperature=0.0)
     list(iterator)
     reference.judge(iterator.tokens, iterator.logprobs)
 
 
 def many(model: Any, near: Any, reference: Reference) -> None:
-    samples = sample_n(model, PROMPT, 3, max_tokens=8, seed=1)
+    samples = inference.sample_n(model, PROMPT, 3, max_tokens=8, seed=1)
     for tokens, logprobs in zip(samples.tokens, samples.logprobs, strict=True):
         reference.judge(tokens, logprobs, greedy=False)
 
@@ -342,28 +331,26 @@ def many(model: Any, near: Any, reference: Reference) -> None:
 def speculative(drafter: Callable[[Any, Any], Any], **options: Any) -> Trial:
     def trial(model: Any, near: Any, reference: Reference) -> None:
         given = {name: make() for name, make in options.items()}
-        iterator = SpeculativeTokenIterator(
-            model, drafter(model, near), PROMPT, max_tokens=LENGTH, temperature=0.0, **given
-        )
+        given |= {"max_tokens": LENGTH, "temperature": 0.0}
+        iterator = inference.SpeculativeTokenIterator(model, drafter(model, near), PROMPT, **given)
         list(iterator)
         reference.judge(iterator.tokens, iterator.logprobs)
-        again = TokenIterator(
-            model, iterator.tokens[-1:], cache=iterator.cache, max_tokens=3, temperature=0.0
-        )
+        more = {"cache": iterator.cache, "max_tokens": 3, "temperature": 0.0}
+        again = inference.TokenIterator(model, iterator.tokens[-1:], **more)
         reference.judge([token.id for token in again], prompt=PROMPT + iterator.tokens)
 
     return trial
 
 
 def batched(model: Any, near: Any, reference: Reference) -> None:
-    for draft in (near, NGram()):
-        samples = speculative_batch(model, draft, PROMPTS, max_tokens=10, temperature=0.0)
+    for draft in (near, inference.NGram()):
+        samples = inference.speculative_batch(model, draft, PROMPTS, max_tokens=10, temperature=0.0)
         for prompt, tokens, logprobs in zip(PROMPTS, samples.tokens, samples.logprobs, strict=True):
             reference.judge(tokens, logprobs, prompt)
 
 
 def vote(model: Any, near: Any, reference: Reference) -> None:
-    ((tokens, count),) = majority_vote(model, PROMPT, n=3, max_tokens=6, temperature=0.0)
+    ((tokens, count),) = inference.majority_vote(model, PROMPT, n=3, max_tokens=6, temperature=0.0)
     reference.judge(tokens)
     assert count == 3
 
@@ -372,7 +359,7 @@ def asked(*numbers: int) -> Trial:
     def trial(model: Any, near: Any, reference: Reference) -> None:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)
-            lm = AsyncMlxLM(model, None)
+            lm = inference.AsyncMlxLM(model, None)
             for more in ([], [2, 5], [2, 5, 1]):  # from the start, then on what is known
                 prompts = [[*PROMPTS[number], *more] for number in numbers]
                 reference.answers(lm.batch_next_token_logprobs_sync(prompts), prompts)
@@ -385,10 +372,12 @@ TRIALS: dict[str, Trial] = {
     "sample_n": many,
     "draft": speculative(lambda model, near: near),
     "itself": speculative(lambda model, near: model),
-    "look-up": speculative(lambda model, near: NGram(shortest=1)),
-    "early exit": speculative(lambda model, near: EarlyExit(1)),
-    "head": speculative(lambda model, near: Head(DraftHead(model, seed=1))),
-    "adaptive": speculative(lambda model, near: near, draft_tokens=lambda: AdaptiveLength(3)),
+    "look-up": speculative(lambda model, near: inference.NGram(shortest=1)),
+    "early exit": speculative(lambda model, near: inference.EarlyExit(1)),
+    "head": speculative(lambda model, near: inference.Head(DraftHead(model, seed=1))),
+    "adaptive": speculative(
+        lambda model, near: near, draft_tokens=lambda: inference.AdaptiveLength(3)
+    ),
     "batch": batched,
     "vote": vote,
     "async 1": asked(1),
@@ -474,10 +463,8 @@ def tables(wanted: dict[str, list[str]]) -> str:
                     sentence = outcome.removeprefix(f"{REFUSED}: ").replace(f"{name}.", "")
                     why.setdefault(sentence, []).append(f"{name} ({feature})")
             print(kind, *rows[-1], flush=True)
-        parts += [
-            f"## {kind}\n",
-            tabulate(rows, ["architecture", *TRIALS], tablefmt="github") + "\n",
-        ]
+        table = tabulate(rows, ["architecture", *TRIALS], tablefmt="github")
+        parts += [f"## {kind}\n", f"{table}\n"]
         for sentence, where in why.items():
             some = ", ".join(where) if len(where) < 9 else f"{len(where)} cells"
             parts.append(f"- {sentence}: {some}")

@@ -175,9 +175,7 @@ def random_texts(n, seed=0, only_settled=False):
             return one
 
     for _ in range(n):
-        parts = [
-            draw.choice(tricky) if draw.random() < 0.4 else char()
-            for _ in range(draw.randrange(40))
-        ]
+        many = range(draw.randrange(40))
+        parts = [draw.choice(tricky) if draw.random() < 0.4 else char() for _ in many]
         text = "".join(parts)
         yield "".join(c for c in text if settled(c)) if only_settled else text

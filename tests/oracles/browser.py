@@ -56,9 +56,8 @@ def chromium() -> str | None:
     named = os.environ.get("LABLIB_CHROMIUM")
     if named:
         return named
-    found = [shutil.which(name) for name in BROWSERS] + [
-        path for path in MAC if Path(path).exists()
-    ]
+    found = [shutil.which(name) for name in BROWSERS]
+    found += [path for path in MAC if Path(path).exists()]
     return next(filter(None, found), None)
 
 
@@ -97,12 +96,8 @@ def server(root: Path) -> Iterator[str]:
         command += [f"--port={port}", "--ServerApp.port_retries=0", "--expose-app-in-browser"]
         command += [f"--IdentityProvider.token={token}", f"--ServerApp.root_dir={root}"]
         with open(home / "server.log", "wb") as log:
-            process = subprocess.Popen(
-                command,
-                env={**os.environ, **{name: str(home / place) for name, place in places.items()}},
-                stdout=log,
-                stderr=subprocess.STDOUT,
-            )
+            own = os.environ | {name: str(home / place) for name, place in places.items()}
+            process = subprocess.Popen(command, env=own, stdout=log, stderr=subprocess.STDOUT)
         try:
             address = f"http://127.0.0.1:{port}"
             _await(f"{address}/api/status?token={token}", process, home / "server.log")
@@ -150,9 +145,8 @@ def dress(page: object, dark: bool) -> None:
 def resize(page: object, size: dict[str, int]) -> None:
     """Change the page's size, and close what stands beside the notebook."""
     page.set_viewport_size(size)
-    page.evaluate(
-        "() => ['Left', 'Right'].forEach(side => window.jupyterapp.shell[`collapse${side}`]())"
-    )
+    fold = "side => window.jupyterapp.shell[`collapse${side}`]()"
+    page.evaluate(f"() => ['Left', 'Right'].forEach({fold})")
     page.wait_for_timeout(500)  # JupyterLab lays out when it likes
 
 
@@ -169,21 +163,16 @@ class Lesson:
 
     def __init__(self, page: object, notebook: str):
         self.page = page
-        self._panel = (
-            "[...window.jupyterapp.shell.widgets('main')]"
-            f".find(widget => widget.context?.path === {notebook!r})"
-        )
+        panel = f"find(widget => widget.context?.path === {notebook!r})"
+        self._panel = f"[...window.jupyterapp.shell.widgets('main')].{panel}"
         self.page_errors: list[str] = []
         self._listen = self._note
         self.page.on("pageerror", self._listen)
-        self.page.evaluate(
-            "path => window.jupyterapp.commands.execute('docmanager:open', {path}).then(() => 0)",
-            notebook,
-        )
+        run = "window.jupyterapp.commands.execute('docmanager:open', {path})"
+        self.page.evaluate(f"path => {run}.then(() => 0)", notebook)
         # The toolbar says idle before there is a kernel; the session itself knows.
-        self.page.wait_for_function(
-            f"() => {self._panel}?.sessionContext?.kernelDisplayStatus === 'idle'"
-        )
+        status = f"{self._panel}?.sessionContext?.kernelDisplayStatus"
+        self.page.wait_for_function(f"() => {status} === 'idle'")
         self.box = self.page.locator(f"[id='{self.page.evaluate(f'() => {self._panel}.id')}']")
         self.box.locator(".jp-Notebook .jp-Cell").first.wait_for()
 
@@ -273,9 +262,8 @@ class Lesson:
 
     def background(self) -> list[int]:
         """Return the page's colour."""
-        style = self.box.locator(".jp-Notebook").first.evaluate(
-            "e => getComputedStyle(e).backgroundColor"
-        )
+        book = self.box.locator(".jp-Notebook").first
+        style = book.evaluate("e => getComputedStyle(e).backgroundColor")
         return [int(part) for part in re.findall(r"\d+", style)[:3]]
 
     def readout(self, widget: int) -> str:
@@ -312,9 +300,8 @@ class Lesson:
         panel = self.box.locator(".jp-NotebookPanel-notebook").first
         outer = self.box.locator(".jp-WindowedPanel-outer").first
         last = self.box.locator(".jp-Notebook .jp-Cell").last  # JupyterLab adds a screen below it
-        view, start = outer.evaluate(
-            "e => [e.clientHeight, e.scrollTop - e.getBoundingClientRect().y]"
-        )
+        size = "e => [e.clientHeight, e.scrollTop - e.getBoundingClientRect().y]"
+        view, start = outer.evaluate(size)
         height = start + last.evaluate("e => e.getBoundingClientRect().bottom")
         paths = []
         for top in range(0, int(height), view - 40):

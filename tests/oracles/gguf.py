@@ -14,8 +14,6 @@ FILE_TYPES = {"F32": 0, "F16": 1, "Q4_0": 2, "Q4_1": 3, "Q8_0": 7}
 
 
 # --- weights ----------------------------------------------------------------------------------
-
-
 def blocks(kind, weights):
     """Round float32 ``(rows, columns)``: the bytes, and the float32 numbers that they mean."""
     raw = gguf.quants.quantize(np.asarray(weights, np.float32), KINDS[kind])
@@ -47,8 +45,6 @@ def rotated(x, position, base, interleaved):
 
 
 # --- the file ---------------------------------------------------------------------------------
-
-
 class As(tuple):
     """A metadata value of a type that Python's would not tell: ``As("uint64", 3)``."""
 
@@ -102,9 +98,8 @@ def read(path):
     """Return the keys of a file, and its tensors ``name: float32 array``."""
     reader = gguf.GGUFReader(path)
     keys = {name: field.contents() for name, field in reader.fields.items()}
-    found = {
-        each.name: gguf.quants.dequantize(each.data, each.tensor_type) for each in reader.tensors
-    }
+    values = gguf.quants.dequantize
+    found = {each.name: values(each.data, each.tensor_type) for each in reader.tensors}
     return keys, found
 
 

@@ -14,12 +14,7 @@ import mlx.core as mx
 import numpy as np
 from mlx.utils import tree_map_with_path
 from mlx_lm.models import llama4, mamba
-from mlx_lm.models.cache import (
-    ConcatenateKVCache,
-    KVCache,
-    QuantizedKVCache,
-    RotatingKVCache,
-)
+from mlx_lm.models.cache import ConcatenateKVCache, KVCache, QuantizedKVCache, RotatingKVCache
 from oracles.speculation import VOCAB
 
 CHUNK = 16  # tokens that a layer with chunked attention (llama4) sees at most
@@ -71,63 +66,35 @@ def cache_for(model: Any, kind: str = "kv", window: int = 8) -> list[Any]:
     return [make() if type(layer) is KVCache else layer for layer in model.make_cache()]
 
 
+MAMBA = {"vocab_size": VOCAB, "hidden_size": 32, "intermediate_size": 64, "state_size": 8}
+MAMBA |= {"num_hidden_layers": 2, "conv_kernel": 4, "use_bias": False, "use_conv_bias": True}
+LLAMA4 = {"model_type": "llama4_text", "vocab_size": VOCAB, "max_position_embeddings": 1024}
+LLAMA4 |= {"hidden_size": 32, "intermediate_size": 32, "intermediate_size_mlp": 64}
+LLAMA4 |= {"head_dim": 16, "num_attention_heads": 2, "num_key_value_heads": 1}
+LLAMA4 |= {"num_hidden_layers": 4, "interleave_moe_layer_step": 2, "num_local_experts": 2}
+LLAMA4 |= {"num_experts_per_tok": 1, "attention_bias": False, "attention_chunk_size": CHUNK}
+LLAMA4 |= {"use_qk_norm": False, "rms_norm_eps": 1e-5, "rope_theta": 1e4, "rope_scaling": None}
+
+
+def untied(config: Callable[..., Any], *sizes: int, **more: int) -> LanguageModel:
+    return LanguageModel(config(VOCAB, *sizes, **more, tie_word_embeddings=False))
+
+
+def mamba_model() -> Any:
+    sizes = {**MAMBA, "time_step_rank": 4, "tie_word_embeddings": False}
+    return mamba.Model(mamba.ModelArgs(model_type="mamba", **sizes))
+
+
 KINDS = {
     # A head of 32 or 64, so that what it remembers can be quantised.
-    "llama": lambda: LanguageModel(llama_config(VOCAB, 64, 1, 2, tie_word_embeddings=False)),
-    "grouped": lambda: LanguageModel(
-        llama_config(VOCAB, 64, 2, 2, n_kv_heads=1, tie_word_embeddings=False)
-    ),
-    "shallow": lambda: LanguageModel(llama_config(VOCAB, 32, 2, 1, tie_word_embeddings=False)),
-    "gpt": lambda: LanguageModel(
-        gpt_config(VOCAB, 32, 2, 2, max_positions=256, tie_word_embeddings=False)
-    ),
-    "retention": lambda: LanguageModel(
-        hybrid_config(VOCAB, 32, 2, 2, attention_every=9, tie_word_embeddings=False)
-    ),
-    "hybrid": lambda: LanguageModel(
-        hybrid_config(VOCAB, 32, 1, 2, attention_every=2, tie_word_embeddings=False)
-    ),
-    "mamba": lambda: mamba.Model(
-        mamba.ModelArgs(
-            model_type="mamba",
-            vocab_size=VOCAB,
-            hidden_size=32,
-            intermediate_size=64,
-            state_size=8,
-            num_hidden_layers=2,
-            conv_kernel=4,
-            use_bias=False,
-            use_conv_bias=True,
-            time_step_rank=4,
-            tie_word_embeddings=False,
-        )
-    ),
-    "llama4": lambda: llama4.Model(
-        llama4.ModelArgs(
-            model_type="llama4",
-            text_config={
-                "model_type": "llama4_text",
-                "vocab_size": VOCAB,
-                "hidden_size": 32,
-                "intermediate_size": 32,
-                "intermediate_size_mlp": 64,
-                "head_dim": 16,
-                "num_hidden_layers": 4,
-                "num_attention_heads": 2,
-                "num_key_value_heads": 1,
-                "interleave_moe_layer_step": 2,
-                "num_local_experts": 2,
-                "num_experts_per_tok": 1,
-                "attention_bias": False,
-                "attention_chunk_size": CHUNK,
-                "use_qk_norm": False,
-                "max_position_embeddings": 1024,
-                "rms_norm_eps": 1e-5,
-                "rope_theta": 1e4,
-                "rope_scaling": None,
-            },
-        )
-    ),
+    "llama": lambda: untied(llama_config, 64, 1, 2),
+    "grouped": lambda: untied(llama_config, 64, 2, 2, n_kv_heads=1),
+    "shallow": lambda: untied(llama_config, 32, 2, 1),
+    "gpt": lambda: untied(gpt_config, 32, 2, 2, max_positions=256),
+    "retention": lambda: untied(hybrid_config, 32, 2, 2, attention_every=9),
+    "hybrid": lambda: untied(hybrid_config, 32, 1, 2, attention_every=2),
+    "mamba": mamba_model,
+    "llama4": lambda: llama4.Model(llama4.ModelArgs(model_type="llama4", text_config={**LLAMA4})),
 }
 
 

@@ -42,10 +42,8 @@ def random_call(rng: np.random.Generator) -> Call:
         order, trans = ROW_MAJOR, (NO_TRANS, trans[1])
     rows, columns, depth = sizes
     shapes = [(rows, depth), (depth, columns), (rows, columns)]
-    shapes = [
-        (n, m)[::-1] if t == TRANS else (n, m)
-        for (n, m), t in zip(shapes, (*trans, NO_TRANS), strict=True)
-    ]
+    pairs = zip(shapes, (*trans, NO_TRANS), strict=True)
+    shapes = [(n, m)[::-1] if t == TRANS else (n, m) for (n, m), t in pairs]
     if order == COLUMN_MAJOR:
         shapes = [shape[::-1] for shape in shapes]
     a, b, c = (_matrix(rng, shape, is_odd) for shape in shapes)

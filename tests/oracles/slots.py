@@ -29,10 +29,9 @@ def stream_of_logits(vocab_size, n=64, steps=STEPS, scale=3.0):
     """(B, V) logits for each step; some rows peaked and some flat."""
     rng = np.random.default_rng(vocab_size)
     scales = scale * rng.random((n, 1)) ** 2
-    return [mx.array((scales * rng.normal(size=(n, vocab_size))).astype(np.float32))] + [
-        mx.array((scale * rng.normal(size=(n, vocab_size))).astype(np.float32))
-        for _ in range(steps - 1)
-    ]
+    sizes = [scales, *[scale] * (steps - 1)]
+    drawn = (each * rng.normal(size=(n, vocab_size)) for each in sizes)
+    return [mx.array(each.astype(np.float32)) for each in drawn]
 
 
 def position(sampler, seq_id):

@@ -70,10 +70,8 @@ def layer_cache(kind: str, window: int = 8) -> Any:
 
 def make_cache(model: Any, kind: str = "kv", window: int = 8) -> list[Any]:
     """A fresh cache whose attention layers are of one kind; recurrent layers keep their state."""
-    return [
-        layer if isinstance(layer, ArraysCache) else layer_cache(kind, window)
-        for layer in model.make_cache()
-    ]
+    layers = model.make_cache()
+    return [x if isinstance(x, ArraysCache) else layer_cache(kind, window) for x in layers]
 
 
 def greedy(model: Any, prompt: Sequence[int], n: int, cache: list[Any] | None = None) -> list[int]:
@@ -102,10 +100,8 @@ def both_caches(model: Any, kind: str) -> dict[str, list[Any]]:
 def assert_caches_stand_at(iterator: Any, model: Any, kind: str, text: Sequence[int]) -> None:
     """Both caches are as if exactly ``text`` without its last token had been read."""
     read = text[:-1]
-    for cache, network in (
-        (iterator.cache, model),
-        (iterator.draft_cache, iterator._drafter.model),
-    ):
+    caches = (iterator.cache, model), (iterator.draft_cache, iterator._drafter.model)
+    for cache, network in caches:
         assert kv.offset(cache) in (len(read), None)
         probe = np.array(network(mx.array([[7]]), cache=cache)[0, -1])
         wanted = fresh_logits(network, [*read, 7], make_cache(network, kind))

@@ -10,6 +10,7 @@ from lablib.course.plots.scene import MIME
 
 import numpy as np
 import pytest
+from oracles.refusals import refuses
 
 
 class Powers(ChartExplorer):
@@ -71,8 +72,7 @@ def test_set_moves_several_controls_and_draws_once():
 def test_a_bad_value_is_refused_and_nothing_moves(values, message):
     widget = Powers()
     before, drawn = widget.values, (widget.view.data, widget.view.caption)
-    with pytest.raises(ValueError, match=message):
-        widget.set(**{"power": 2.0, **values})
+    refuses(ValueError, message, widget.set, **{"power": 2.0, **values})
     assert widget.values == before
     assert (widget.view.data, widget.view.caption) == drawn
 
@@ -125,8 +125,7 @@ def test_a_slider_ends_where_its_pictures_do():
     assert widget.computed == before + 2  # the second with what was within reach
     assert widget.set(step=5, count=8).startswith("6 bars")  # in whatever order they are named
     before = widget.values
-    with pytest.raises(ValueError, match=r"step must be in \[0, 3\]"):
-        widget.set(step=5, count=3)
+    refuses(ValueError, r"step must be in \[0, 3\]", widget.set, step=5, count=3)
     assert widget.values == before
     assert step.max == step.play.max == 8
     widget.box.children[1].children[-1].click()
@@ -172,8 +171,7 @@ def test_a_still_moves_nothing():
     assert still.controls == {}
     assert widget.values["power"] == 1.0
     for look in (widget.static, widget.frame, widget.set):
-        with pytest.raises(ValueError, match="control must be one of"):
-            look(colour=3)
+        refuses(ValueError, "control must be one of", look, colour=3)
 
 
 def test_a_notebook_gets_what_becomes_a_picture_when_it_is_recorded():

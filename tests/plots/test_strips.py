@@ -17,8 +17,6 @@ def test_sureness_has_three_borders(probability, rank):
 def test_a_strip_of_surprise_is_coloured_where_the_model_was_asked():
     strip = surprise_strip([" a", " b", " c"], [None, 0.9, 0.0])
     assert strip.now["looks"] == [-1, 0, len(LOOKS) - 1]
-    assert strip.now["notes"][1:] == [
-        "“b”: the model gave it 0.900.",
-        "“c”: the model gave it 0.000.",
-    ]
+    told = ["“b”: the model gave it 0.900.", "“c”: the model gave it 0.000."]
+    assert strip.now["notes"][1:] == told
     assert strip.dress["texts"] == [[" a", " b", " c"]]

@@ -191,9 +191,8 @@ def test_the_chat_template_is_the_files(ours, file):
     for messages in ([user], [user, helper, user], [system, user], [system]):
         for prompted in (True, False):
             wanted = template.render(messages=messages, add_generation_prompt=prompted)
-            found = tokenizer.apply_chat_template(
-                messages, tokenize=False, add_generation_prompt=prompted
-            )
+            how = {"tokenize": False, "add_generation_prompt": prompted}
+            found = tokenizer.apply_chat_template(messages, **how)
             assert found == wanted
             ids = tokenizer.apply_chat_template(messages, add_generation_prompt=prompted)
             assert tokenizer.decode(ids) == wanted

@@ -12,6 +12,7 @@ from lablib.validation import BadValue
 import numpy as np
 import pytest
 from oracles import voting as oracle
+from oracles.refusals import refuses
 
 ANSWERS = ["a", "b", None, "a", "c", "b"]
 PROBLEM = Sampled(
@@ -154,9 +155,6 @@ def test_bad_input():
     ]:
         with pytest.raises(BadValue, match=message):
             vote_curves([PROBLEM, dataclasses.replace(PROBLEM, **change)], (6,))
-    with pytest.raises(BadValue, match="problems must hold at least one"):
-        vote_curves([], (1,))
-    with pytest.raises(BadValue, match="counts must be between 1 and 6, got 0"):
-        vote_curves([PROBLEM], (0,))
-    with pytest.raises(BadValue, match="confidence must lie between"):
-        vote_curves([PROBLEM], (1,), confidence=1.0)
+    refuses(BadValue, "problems must hold at least one", vote_curves, [], (1,))
+    refuses(BadValue, "counts must be between 1 and 6, got 0", vote_curves, [PROBLEM], (0,))
+    refuses(BadValue, "confidence must lie between", vote_curves, [PROBLEM], (1,), confidence=1.0)

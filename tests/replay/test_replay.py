@@ -62,15 +62,11 @@ def test_the_replay_is_the_engine_round_by_round(kind, gamma) -> None:
     small = near(model, 0.1)
     drafter, found = {
         "model": lambda: (DraftModel(small), guesses_of_model(small, prompt, tokens)),
-        "exit": lambda: (
-            EarlyExit(1),
-            guesses_of_model(first_layers(model, 1), prompt, tokens),
-        ),
+        "exit": lambda: (EarlyExit(1), guesses_of_model(first_layers(model, 1), prompt, tokens)),
         "gram": lambda: (NGram(), guesses_of_ngram(NGram(), prompt, tokens)),
     }[kind]()
-    iterator = SpeculativeTokenIterator(
-        model, drafter, prompt, max_tokens=60, draft_tokens=gamma, temperature=0.0, trace=True
-    )
+    options = {"max_tokens": 60, "draft_tokens": gamma, "temperature": 0.0, "trace": True}
+    iterator = SpeculativeTokenIterator(model, drafter, prompt, **options)
     list(iterator)
     steps = replay(found, FixedLength(gamma))
     whole = [step for step in steps if step.start + gamma < len(tokens)]
@@ -86,9 +82,8 @@ def test_an_adaptive_replay_is_the_engine_too() -> None:
     small = near(model, 0.3)
     length, engine = AdaptiveLength(6, COSTS, memory=8), AdaptiveLength(6, COSTS, memory=8)
     steps = replay(guesses_of_model(small, prompt, tokens), length)
-    iterator = SpeculativeTokenIterator(
-        model, small, prompt, max_tokens=90, draft_tokens=engine, temperature=0.0, trace=True
-    )
+    options = {"max_tokens": 90, "draft_tokens": engine, "temperature": 0.0, "trace": True}
+    iterator = SpeculativeTokenIterator(model, small, prompt, **options)
     list(iterator)
     expected = [r.drafted for r in iterator.rounds if r.kind != "plain"]
     drafted = [step.drafted for step in steps if step.drafted and step.start + 7 < len(tokens)]
@@ -99,11 +94,8 @@ def test_an_adaptive_replay_is_the_engine_too() -> None:
 def test_by_hand() -> None:
     text = Guesses(offered=(8, 8, 8, 8, 8, 8, 2), right=(2, 1, 0, 0, 2, 1, 0))
     steps = replay(text, FixedLength(2))
-    assert [(s.start, s.drafted, s.kept, s.tokens) for s in steps] == [
-        (0, 2, 2, 3),
-        (3, 2, 0, 1),
-        (4, 2, 2, 3),
-    ]
+    found = [(s.start, s.drafted, s.kept, s.tokens) for s in steps]
+    assert found == [(0, 2, 2, 3), (3, 2, 0, 1), (4, 2, 2, 3)]
     assert steps[0].cost(COSTS) == pytest.approx(1.2 + 2 * 0.1)
     assert tokens_per_call([text], 2) == pytest.approx((7 / 3,) * 3)
 

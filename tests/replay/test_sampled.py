@@ -20,6 +20,7 @@ from lablib.inference.speculation.draft_length import FixedLength
 
 import numpy as np
 import pytest
+from oracles.refusals import refuses
 
 SIZE, START = 3, 0
 
@@ -38,10 +39,8 @@ def along(target, draft, texts):
     before = np.concatenate([np.full((len(texts), 1), START), texts[:, :-1]], axis=1)
     p, q = target[before], draft[before]
     pick = np.arange(len(texts))[:, None], np.arange(texts.shape[1]), texts
-    pairs = [
-        [both_draw(p[b, i], q[b, i], texts[b, i]) for i in range(texts.shape[1])]
-        for b in range(len(texts))
-    ]
+    rows, columns = range(len(texts)), range(texts.shape[1])
+    pairs = [[both_draw(p[b, i], q[b, i], texts[b, i]) for i in columns] for b in rows]
     lengths = np.full(len(texts), texts.shape[1])
     limits = room(lengths, texts.shape[1], max_tokens=99)
     return Texts(lengths, limits, p[pick], spread(q[pick]), spread(np.array(pairs)))
@@ -105,9 +104,8 @@ def test_certain_models_are_replayed_as_greedy_texts_are(rule, gamma):
     flags = np.random.default_rng(0).random((5, 23)) < 0.7
     guesses = [guesses_of_flags(row) for row in flags.tolist()]
     lengths = np.full(5, 23)
-    seen = Texts(
-        lengths, room(lengths, 23, 99), np.ones((5, 23)), spread(flags * 1.0), spread(flags * 1.0)
-    )
+    even = spread(flags * 1.0)
+    seen = Texts(lengths, room(lengths, 23, 99), np.ones((5, 23)), even, even)
     found = expect(seen.chances(rule), seen.offered, lengths, gamma)
     for row, each in enumerate(guesses):
         steps = replay(each, FixedLength(gamma))
@@ -117,9 +115,8 @@ def test_certain_models_are_replayed_as_greedy_texts_are(rule, gamma):
         whole = [step.kept for step in steps if step.start + gamma < 23]
         assert found.whole[row].tolist() == np.bincount(whole, minlength=gamma + 1).tolist()
     assert found.tokens_per_call == 5 * 23 / found.kept.sum()
-    assert found.tokens_per_round == pytest.approx(
-        1 + found.whole.sum(axis=0) @ range(gamma + 1) / found.whole.sum()
-    )
+    kept = found.whole.sum(axis=0) @ range(gamma + 1) / found.whole.sum()
+    assert found.tokens_per_round == pytest.approx(1 + kept)
     assert found.of(slice(0, 1)).shares.sum() == pytest.approx(1)
 
 
@@ -146,12 +143,10 @@ def test_the_last_of_max_tokens_is_never_drafted():
 
 def test_bad_arguments_are_refused():
     seen = along(language(1), language(2), np.array([[0, 1]]))
-    with pytest.raises(ValueError, match="rule must be one of"):
-        seen.chances("luck")
+    refuses(ValueError, "rule must be one of", seen.chances, "luck")
     with pytest.raises(ValueError, match="draft_tokens"):
         expect(seen.chances("match"), seen.offered, seen.lengths, 9)
-    with pytest.raises(ValueError, match="chances must be"):
-        expect(seen.q[:, :1], seen.offered, seen.lengths, 2)
+    refuses(ValueError, "chances must be", expect, seen.q[:, :1], seen.offered, seen.lengths, 2)
 
 
 @pytest.mark.parametrize("rule", ["match", "rejection"])

@@ -85,9 +85,7 @@ def test_ids_are_the_tokenizers(target):
     _, tokenizer = target
     given = [text for text in texts(10_000) if text]
     assert len(given) >= 9_990
-    wanted = [
-        tokenizer.encode(text, add_special_tokens=not text.startswith("<s>")) for text in given
-    ]
+    wanted = [tokenizer.encode(x, add_special_tokens=not x.startswith("<s>")) for x in given]
     encoded, decoded = page.run({"do": "encode", "texts": given}, {"do": "decode", "ids": wanted})
     assert [t for t, a, b in zip(given, encoded, wanted, strict=True) if a != b] == []
     shown = [tokenizer.decode(ids, skip_special_tokens=True) for ids in wanted]
@@ -137,8 +135,7 @@ def test_logits_are_mlxs(name):
     model, tokenizer = lablib.load(name)
     tokens = mixed(tokenizer, 1000)
     (found,) = page.run({"do": "logits", "model": name, "tokens": tokens, "pieces": PIECES})
-    wanted = np.array(model(mx.array([tokens]))[0])
-    check_logits(name, found, wanted)
+    check_logits(name, found, np.array(model(mx.array([tokens]))[0]))
 
 
 def test_logits_of_the_head_are_mlxs(target, head):
@@ -179,9 +176,8 @@ def unz85(text: str) -> bytes:
     """Decode Z85 with Python's ints."""
     digits = [play._LETTERS.index(letter) for letter in text]
     fours = zip(*(digits[i::5] for i in range(5)), strict=True)
-    return b"".join(
-        sum(d * 85 ** (4 - i) for i, d in enumerate(four)).to_bytes(4, "big") for four in fours
-    )
+    numbers = (sum(d * 85 ** (4 - i) for i, d in enumerate(four)) for four in fours)
+    return b"".join(number.to_bytes(4, "big") for number in numbers)
 
 
 @pytest.mark.parametrize("options", SETTINGS[:12], ids=str)
@@ -197,8 +193,6 @@ def test_transforms_are_the_librarys(options):
 
 
 # --- texts ---
-
-
 def runs(tokenizer, each: int, settings=SETTINGS) -> list[dict]:
     """``each`` texts of all settings, with prompts of the three worlds in turn."""
     prompts = [problem.prompt for task in TASKS for problem in task.problems(5, 3)]
@@ -249,7 +243,7 @@ def is_near(target, run: dict, theirs: list[int], ours: list[int]) -> bool:
     return ours[at] in found
 
 
-def compare_texts(target, drafters, each: int, settings=SETTINGS) -> None:
+def compare_texts(target, drafters, each: int, settings: list[dict]) -> None:
     wanted = runs(target[1], each, settings)
     (found,) = page.run({"do": "texts", "runs": wanted}, seconds=1500)
     near, tokens, rounds = 0, 0, 0
@@ -266,15 +260,10 @@ def compare_texts(target, drafters, each: int, settings=SETTINGS) -> None:
     assert near <= max(1, len(wanted) // 100)
 
 
+@pytest.mark.parametrize("each", [3, pytest.param(25, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("settings", [SETTINGS, BY_HEAD], ids=["", "by the head"])
-def test_seeded_texts_are_the_librarys(target, drafters, settings):
-    compare_texts(target, drafters, 3, settings)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("settings", [SETTINGS, BY_HEAD], ids=["", "by the head"])
-def test_hundreds_of_seeded_texts_are_the_librarys(target, drafters, settings):
-    compare_texts(target, drafters, 25, settings)
+def test_seeded_texts_are_the_librarys(target, drafters, settings, each):
+    compare_texts(target, drafters, each, settings)
 
 
 def test_a_head_has_no_guess_until_the_target_has_read(target, drafters):
@@ -294,23 +283,16 @@ def test_a_text_of_another_seed_is_another(target, drafters):
 
 
 # --- votes ---
-
-
 def test_samples_of_a_vote_are_the_librarys(target):
     model, tokenizer = target
     prompt = tokenizer.encode(sums.problems(5, 1)[0].prompt)
     run = {"prompt": prompt, "max_tokens": 40, "seed": 3, "temperature": 1.0}
-    samples, counts = page.run(
-        {"do": "samples", "run": run, "n": 24},
-        {"do": "tally", "answers": ["3", None, "5", "5", "3", "1", None]},
-    )
+    tally = {"do": "tally", "answers": ["3", None, "5", "5", "3", "1", None]}
+    samples, counts = page.run({"do": "samples", "run": run, "n": 24}, tally)
     wanted = lablib.sample_n(model, prompt, 24, max_tokens=40, seed=3, temperature=1.0)
     assert sum(a != b for a, b in zip(samples, wanted.tokens, strict=True)) <= 1
-    assert counts == [
-        {"answer": "3", "rows": [0, 4]},
-        {"answer": "5", "rows": [2, 3]},
-        {"answer": "1", "rows": [5]},
-    ]
+    rows = {"3": [0, 4], "5": [2, 3], "1": [5]}
+    assert counts == [{"answer": answer, "rows": own} for answer, own in rows.items()]
 
 
 def test_steps_are_judged_as_the_tasks_do(target):
@@ -323,8 +305,6 @@ def test_steps_are_judged_as_the_tasks_do(target):
 
 
 # --- rules ---
-
-
 @pytest.mark.parametrize("rule", rules.RULE)
 def test_outcomes_are_the_librarys(rule):
     """Of a rule that is played out, the lengths alone: its next token is the target's own."""
@@ -369,14 +349,10 @@ def rounds(pair, rule: str, **more: bool) -> dict:
     ends = [c for n in range(LENGTH + GAMMA) for c in itertools.product(range(SIZE), repeat=n)]
     contexts = [PROMPT[:1], *([*PROMPT, *end] for end in ends)]
     run = {"prompt": PROMPT, "max_tokens": LENGTH, "rule": rule, "draft_tokens": GAMMA, "stop": -1}
-    tables = [
-        {" ".join(map(str, c)): each.scores(c).tolist() for c in contexts}
-        for each in (target, draft)
-    ]
-    return {
-        **{"do": "rounds", "target": tables[0], "draft": tables[1], "size": SIZE},
-        **{"run": {**run, **options}, "seeds": ROUNDS, **more},
-    }
+    job = {"do": "rounds", "size": SIZE, "run": {**run, **options}, "seeds": ROUNDS, **more}
+    for name, each in (("target", target), ("draft", draft)):
+        job[name] = {" ".join(map(str, c)): each.scores(c).tolist() for c in contexts}
+    return job
 
 
 def chance(counts: np.ndarray, expected: np.ndarray) -> float:
@@ -387,6 +363,15 @@ def chance(counts: np.ndarray, expected: np.ndarray) -> float:
     parts = [np.append(x[~rare], x[rare].sum()) for x in (counts, expected)]
     parts = [x[parts[1] > 0] for x in parts]
     return stats.chisquare(*parts, sum_check=False).pvalue
+
+
+def chance_of(found: list, pair) -> float:
+    """Return the chance of the texts."""
+    told = np.zeros((SIZE,) * LENGTH)
+    for _, text in found:
+        told[tuple(text)] += 1
+    assert told.sum() == ROUNDS
+    return chance(told.ravel(), joint(pair[0], PROMPT, LENGTH).ravel())
 
 
 def kept_by(pair, rule: str) -> np.ndarray:
@@ -408,16 +393,9 @@ def test_ten_thousand_rounds_are_as_enumerated(pair, rule, by_head):
     (found,) = page.run(rounds(pair, rule, byHead=by_head))
     kept = np.bincount([accepted for accepted, _ in found], minlength=GAMMA + 1)
     assert chance(kept, kept_by(pair, rule)) > 1e-6
-    told = np.zeros((SIZE,) * LENGTH)
-    for _, text in found:
-        told[tuple(text)] += 1
-    assert told.sum() == ROUNDS
-    assert chance(told.ravel(), joint(pair[0], PROMPT, LENGTH).ravel()) > 1e-6
+    assert chance_of(found, pair) > 1e-6
 
 
 def test_a_residual_that_was_forgotten_is_found(pair):
     (found,) = page.run(rounds(pair, "rejection", bug=True))
-    told = np.zeros((SIZE,) * LENGTH)
-    for _, text in found:
-        told[tuple(text)] += 1
-    assert chance(told.ravel(), joint(pair[0], PROMPT, LENGTH).ravel()) < 1e-6
+    assert chance_of(found, pair) < 1e-6

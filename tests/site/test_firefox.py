@@ -150,10 +150,8 @@ def test_lessons_pictures_ask_the_model(tab, site):
         "draft tokens γ": "On your texts α is ",
     }
     for label, answer in answers.items():
-        film = (
-            "[...document.querySelectorAll('.lablib-film')].find(film =>"
-            f"[...film.querySelectorAll('label')].some(each => each.textContent === '{label}'))"
-        )
+        named = f"[...film.querySelectorAll('label')].some(e => e.textContent === '{label}')"
+        film = f"[...document.querySelectorAll('.lablib-film')].find(film => {named})"
         own = f"{film}.querySelector('.lablib-own')"
         if label == "position":
             tab.ask(f"{own}.querySelector('input').value = 'On a sunny day,'")

@@ -10,8 +10,8 @@ from oracles import reader as oracle
 
 
 @pytest.fixture(params=["disk", "server"])
-def lesson(request, chrome, site):
-    """The lesson's page, all its veils lifted, and what its console complained of."""
+def tab(request, chrome, site):
+    """The lesson's page, all its veils lifted; its console complains of nothing."""
     with oracle.served(site[0]) as address:
         tab = chrome.new_page(viewport=browser.WIDE)
         tab.set_default_timeout(60_000)
@@ -21,7 +21,8 @@ def lesson(request, chrome, site):
         base = address if request.param == "server" else f"{site[0].as_uri()}/"
         tab.goto(f"{base}00_start_here.html")
         tab.locator(".lablib-all").click()
-        yield tab, complaints
+        yield tab
+        assert complaints == []
         tab.close()
 
 
@@ -39,13 +40,17 @@ def ask(film, text):
     film.get_by_role("button", name="Ask the model").click()
 
 
+def reset(film, first):
+    film.get_by_role("button", name="Reset").click()
+    film.locator("figcaption").filter(has_text=first).wait_for()
+
+
 def answered(film, seconds=60):
     told = film.get_by_role("status").filter(has_text="the model’s own answer")
     told.wait_for(timeout=1000 * seconds)
 
 
-def test_controls_move_together_without_the_model(lesson):
-    tab, complaints = lesson
+def test_controls_move_together_without_the_model(tab):
     cuts = film(tab, "top-k (0 is off)")
     assert "2 of 4 words stay" not in caption(cuts)
     cuts.get_by_label("top-p (1 is off)").fill("19")  # 1.0
@@ -54,32 +59,26 @@ def test_controls_move_together_without_the_model(lesson):
     cuts.get_by_label("temperature", exact=True).fill("0")
     cuts.locator("figcaption").filter(has_text="1 of 4 words stay").wait_for()
     assert tab.evaluate("lablibLive.lab.models === undefined")  # nothing of the model was brought
-    assert complaints == []
 
 
-def test_a_readers_text_is_cut(lesson):
-    tab, complaints = lesson
+def test_a_readers_text_is_cut(tab):
     cuts = film(tab, "top-k (0 is off)")
     first = caption(cuts)
     ask(cuts, "sum 7 3 9 0 4 8:")
     answered(cuts)
     model, tokenizer = lablib.load("target")
-    with lablib.TokenIterator(
-        model, tokenizer.encode("sum 7 3 9 0 4 8:"), max_tokens=1, top_logprobs=4
-    ) as iterator:
+    prompt, how = tokenizer.encode("sum 7 3 9 0 4 8:"), {"max_tokens": 1, "top_logprobs": 4}
+    with lablib.TokenIterator(model, prompt, **how) as iterator:
         best = [tokenizer.decode([token]) for token, _ in next(iterator).top_logprobs]
     words = cuts.locator("svg text").all_text_contents()
     assert {word.replace(" ", "·") for word in best} <= {*words}
     assert f"of {model.vocab_size} words stay" in caption(cuts)
     cuts.get_by_label("top-k (0 is off)").fill("1")
     cuts.locator("figcaption").filter(has_text="1 of").wait_for()
-    cuts.get_by_role("button", name="Reset").click()
-    cuts.locator("figcaption").filter(has_text=first).wait_for()
-    assert complaints == []
+    reset(cuts, first)
 
 
-def test_a_readers_sum_is_voted_on_as_in_python(lesson):
-    tab, complaints = lesson
+def test_a_readers_sum_is_voted_on_as_in_python(tab):
     race = film(tab, "samples")
     ask(race, "sum 1 2:")
     race.get_by_role("status").filter(has_text="sum of six digits").wait_for()
@@ -100,11 +99,9 @@ def test_a_readers_sum_is_voted_on_as_in_python(lesson):
     assert ("So the vote is wrong" in said) == (not right)
     race.get_by_label("samples", exact=True).fill("0")
     race.locator("figcaption").filter(has_text="No votes yet. The right answer is 1.").wait_for()
-    assert complaints == []
 
 
-def test_a_dart_falls_on_the_models_words(lesson):
-    tab, complaints = lesson
+def test_a_dart_falls_on_the_models_words(tab):
     dart = film(tab, "dart u")
     first = caption(dart)
     ask(dart, "On a sunny day, Mia finds")
@@ -114,13 +111,10 @@ def test_a_dart_falls_on_the_models_words(lesson):
     dart.locator("figcaption").filter(has_text="u = 0.99").wait_for()
     dart.get_by_label("temperature", exact=True).press("End")
     dart.locator("figcaption").filter(has_text="the token is one of the others").wait_for()
-    dart.get_by_role("button", name="Reset").click()
-    dart.locator("figcaption").filter(has_text=first).wait_for()
-    assert complaints == []
+    reset(dart, first)
 
 
-def test_a_readers_text_is_read_place_by_place(lesson):
-    tab, complaints = lesson
+def test_a_readers_text_is_read_place_by_place(tab):
     reading = film(tab, "position")
     position = reading.get_by_label("position", exact=True)
     most = position.get_attribute("max")
@@ -138,14 +132,11 @@ def test_a_readers_text_is_read_place_by_place(lesson):
     reading.get_by_label("text", exact=True).select_option("a sum")
     reading.locator("figcaption").filter(has_text="of a sum").wait_for()
     assert 2 < int(position.get_attribute("max")) < int(most)  # that text is shorter
-    reading.get_by_role("button", name="Reset").click()
-    reading.locator("figcaption").filter(has_text="of a story").wait_for()
+    reset(reading, "of a story")
     assert position.get_attribute("max") == most
-    assert complaints == []
 
 
-def test_each_text_of_a_reader_is_a_row_of_the_carpet(lesson):
-    tab, complaints = lesson
+def test_each_text_of_a_reader_is_a_row_of_the_carpet(tab):
     carpet = film(tab, "draft tokens γ").first
     for text in ("sum 7 3 9 0 4 8:", "On a sunny day, Mia finds"):
         ask(carpet, text)
@@ -161,12 +152,10 @@ def test_each_text_of_a_reader_is_a_row_of_the_carpet(lesson):
     carpet.get_by_role("status").filter(has_text="The model knows").wait_for()
     ask(carpet, "sum 1 2 3 4 5 6: 1+2=3;3+3=6;6+4=0;0+5=5;5+6=1;")
     carpet.get_by_role("status").filter(has_text="a whole round may need 9").wait_for()
-    assert complaints == []
 
 
-@pytest.mark.parametrize("lesson", ["disk"], indirect=True)
-def test_a_readers_dashboard_follows_every_control(lesson):
-    tab, complaints = lesson
+@pytest.mark.parametrize("tab", ["disk"], indirect=True)
+def test_a_readers_dashboard_follows_every_control(tab):
     board = film(tab, "rule")
     ask(board, "sum 7 3 9 0 4 8:")
     answered(board, seconds=300)  # it writes some 110 texts
@@ -186,11 +175,9 @@ def test_a_readers_dashboard_follows_every_control(lesson):
     assert "the model’s own answer" in board.get_by_role("status").inner_text()
     board.get_by_label("task").select_option("edits")
     board.locator("svg text").filter(has_text="edits, temperature 0, γ").wait_for()
-    assert complaints == []
 
 
-def test_a_question_that_another_one_ends_says_so(lesson):
-    tab, _ = lesson
+def test_a_question_that_another_one_ends_says_so(tab):
     board, cuts = film(tab, "rule"), film(tab, "top-k (0 is off)")
     ask(board, "sum 7 3 9 0 4 8:")
     board.get_by_role("status").filter(has_text="The target writes").wait_for()

@@ -13,13 +13,7 @@ from lablib.course.lessons.lesson_01.widgets import Draw, NextToken
 from lablib.course.lessons.lesson_03.widgets import BeforeAfter
 from lablib.course.lessons.lesson_06.widgets import VoteBars
 from lablib.course.lessons.lesson_07.widgets import Acceptance, GreedyText, greedy_text
-from lablib.course.lessons.lesson_08.dashboard import (
-    PLAYED,
-    WORDS,
-    Dashboard,
-    _fate,
-    shipped_dashboard,
-)
+from lablib.course.lessons.lesson_08 import dashboard
 from lablib.course.plots.pictures import visible
 from lablib.course.replay.curves import Sampled
 from lablib.course.replay.recording import DRAFT, GAMMA, Recording
@@ -104,10 +98,9 @@ def test_cuts_are_the_widgets_at_any_setting():
     explorer = BeforeAfter(words, [4.0, 3.2, 3.0, 2.5, 2.4, 1.0, 0.5, -1.0, -2.0, -3.0])
     ends = itertools.product((0.0, 1.0, 3.0), (0, 4, 10), (0.05, 1.0), (0.0, 1.0))
     rng = random.Random(4)
-    between = [
-        (round(rng.uniform(0.1, 3), 1), rng.randrange(11), rng.uniform(0.06, 1), rng.random())
-        for _ in range(150)
-    ]
+    draws = (lambda: round(rng.uniform(0.1, 3), 1), lambda: rng.randrange(11))
+    draws += (lambda: rng.uniform(0.06, 1), rng.random)
+    between = [tuple(draw() for draw in draws) for _ in range(150)]
     names = ("temperature", "top_k", "top_p", "min_p")
     settings = [dict(zip(names, each, strict=True)) for each in (*ends, *between)]
     compare(explorer, explorer.engine["given"], settings)
@@ -116,10 +109,8 @@ def test_cuts_are_the_widgets_at_any_setting():
 def test_a_race_is_the_widgets_after_each_sample():
     rng = np.random.default_rng(9)
     for sure in (0.1, 0.4, 0.9):
-        drawn = [
-            "7" if rng.random() < sure else [*"0123456789", None][rng.integers(11)]
-            for _ in range(32)
-        ]
+        others = [*"0123456789", None]
+        drawn = ["7" if rng.random() < sure else others[rng.integers(11)] for _ in range(32)]
         explorer = VoteBars({"one": Sampled("7", drawn)})
         given = {"answers": drawn, "truth": "7", "all": 32, "top": explorer.top}
         settings = [{"samples": n, "problem": "one"} for n in range(33)]
@@ -258,10 +249,7 @@ def test_a_carpet_is_the_widgets_at_every_stored_frame(models):
     for costs in (PRICES, None):
         explorer = Acceptance(texts, costs)
         for task, mine in explorer.texts.items():
-            given = {
-                "texts": [asdict(text) for text in mine],
-                "prices": explorer.constants["prices"],
-            }
+            given = {"texts": [*map(asdict, mine)], "prices": explorer.constants["prices"]}
             settings = grid(draft_tokens=explorer.gammas, task=[task])
             compare(explorer, given, settings, without_interval)
 
@@ -272,10 +260,8 @@ def test_a_readers_texts_are_woven_as_in_python(models):
     settings = grid(draft_tokens=range(1, 9), task=["sums"])
     constants, found = asked("carpet", prompts, about, settings)
     shown = constants["tasks"]["your texts"]
-    texts = [
-        carpet_text(models, "your texts", prompt, text["classes"])
-        for prompt, text in zip(prompts, shown, strict=True)
-    ]
+    pairs = zip(prompts, shown, strict=True)
+    texts = [carpet_text(models, "your texts", p, text["classes"]) for p, text in pairs]
     wanted = Acceptance(texts, PRICES)
     assert constants["rows"] == 3
     (about,) = constants["about"].values()
@@ -297,7 +283,7 @@ ONE = GreedyText("sums", *(("a",) * 9,) * 3, *((1.0,) * 9,) * 3, (True,) * 9)
 def board(models):
     (target, tokenizer), draft = models
     words = [tokenizer.decode([i], skip_special_tokens=True) for i in range(target.vocab_size)]
-    return shipped_dashboard(target, draft, words, drafters=[DRAFT])
+    return dashboard.shipped_dashboard(target, draft, words, drafters=[DRAFT])
 
 
 def tosses(board, task):
@@ -310,21 +296,17 @@ def tosses(board, task):
         for row, (_, tokens) in enumerate(recording.texts(task, temperature)):
             some = first + row, slice(len(tokens))
             told = {name: getattr(along, name)[some] for name in ("p", "q", "both")}
-            told = {
-                name: np.reshape(x, (len(tokens), -1))[:, 0].tolist() for name, x in told.items()
-            }
+            told = {k: np.reshape(x, (len(tokens), -1))[:, 0].tolist() for k, x in told.items()}
             if row < board.ROWS:
                 told |= {name: compared[name][row] for name in ("overlaps", "best")}
-                told["judged"] = {
-                    rule: fates(board, task, temperature, rule, row) for rule in PLAYED
-                }
+                played = {r: fates(board, task, temperature, r, row) for r in dashboard.PLAYED}
+                told["judged"] = played
             texts.append({"tokens": tokens, **told})
         counts = {rule: recording.counted(task, temperature, rule, DRAFT) for rule in RULES}
         kept = {rule: [each["accepted"], each["reached"]] for rule, each in counts.items()}
         at.append({"texts": texts, "counts": kept})
-    return {"at": at, "rules": RULES, "engine": GAMMA, "coins": board._coins.tolist()} | {
-        "grid": recording.temperatures.tolist()
-    }
+    coins, temperatures = board._coins.tolist(), recording.temperatures.tolist()
+    return {"at": at, "rules": RULES, "engine": GAMMA, "coins": coins, "grid": temperatures}
 
 
 def fates(board, task, temperature, rule, row):
@@ -333,18 +315,14 @@ def fates(board, task, temperature, rule, row):
     p, q = board.both(task, DRAFT, temperature)[row]
     chances, coins = texts.chances(rule)[first + row, :, 0], board._coins[row]
     tokens = board.recording.texts(task, temperature)[row][1]
-    return [_fate(rule, p[i], q[i], x, chances[i], coins[i]) for i, x in enumerate(tokens)]
+    each = zip(p, q, tokens, chances, coins, strict=False)
+    return [dashboard._fate(rule, *values) for values in each]
 
 
 @pytest.mark.parametrize("task", TASKS)
 def test_a_dashboard_is_the_widgets_at_stored_frames(board, task):
-    settings = grid(
-        task=[task],
-        drafter=[DRAFT],
-        rule=RULES,
-        draft_tokens=[1, 4, 5, 8],
-        temperature=[0.0, 0.75, 1.5],
-    )
+    chosen = {"task": [task], "drafter": [DRAFT], "rule": RULES, "draft_tokens": [1, 4, 5, 8]}
+    settings = grid(**chosen, temperature=[0.0, 0.75, 1.5])
     compare(board, tosses(board, task), settings)
 
 
@@ -366,15 +344,12 @@ def test_a_readers_dashboard_is_pythons(board, models):
             counts.append([stats["total_accepted"], stats["total_reached"], 0, 0])
     engine = np.repeat(np.reshape(counts, (1, 2, len(RULES), 1, 4)), 3, axis=3)
     measured = (np.concatenate(part) for part in zip(*parts, strict=True))
-    recording = Recording(
-        np.array(temperatures), ("your text",), board.ROWS, texts, *measured, engine
-    )
-    wanted = Dashboard(recording, *board._models, board.words, drafters=[DRAFT])
+    one = ("your text",)
+    recording = Recording(np.array(temperatures), one, board.ROWS, texts, *measured, engine)
+    wanted = dashboard.Dashboard(recording, *board._models, board.words, drafters=[DRAFT])
     keys = [random_numbers.key(seed, row, 3) for row in range(board.ROWS)]
-    places = np.arange(72)
-    wanted._coins = np.array(
-        [random_numbers.uniforms(np.full(72, key, np.uint64), places) for key in keys]
-    )
+    keys = [np.full(72, key, np.uint64) for key in keys]
+    wanted._coins = np.array([random_numbers.uniforms(key, np.arange(72)) for key in keys])
     about = {"constants": wanted.constants, "stops": {}, "seed": seed}
     settings = grid(task=["sums"], rule=RULES, draft_tokens=[1, 4, 8], temperature=temperatures)
     constants, found = asked("dashboard", [prompt], about, settings)
@@ -403,7 +378,7 @@ def near_words(wanted, found):
     ties = 0
     for some, others in zip(chain(*wanted), chain(*found), strict=True):
         mine, its = ({word: shares for word, *shares in each} for each in (some, others))
-        assert len(mine) == len(its) == WORDS
+        assert len(mine) == len(its) == dashboard.WORDS
         for word in {*mine} | {*its}:
             p, q = np.abs(np.subtract(mine.get(word, (0, 0)), its.get(word, (0, 0))))
             assert max(p, q) <= 1

@@ -47,11 +47,7 @@ def test_a_broken_link_and_a_foreign_script_are_found(tmp_path):
         '<script src="https://elsewhere.example/a.js"></script><a href="https://elsewhere.example">'
     )
     found = oracle.broken(tmp_path)
-    assert found == [
-        "a.html: b.html",
-        "a.html: #y",
-        "a.html loads https://elsewhere.example/a.js",
-    ]
+    assert found == ["a.html: b.html", "a.html: #y", "a.html loads https://elsewhere.example/a.js"]
 
 
 def test_the_site_has_what_stands_beside_lessons(site):

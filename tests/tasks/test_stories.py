@@ -20,15 +20,14 @@ def opening(prompt, names, who, weather, kind, noun):
     return Problem(prompt, "", "stories", tuple(facts.items()))
 
 
-TOM = opening(
-    "On a rainy day, Tom finds a red kite in the park.",
-    "Tom", "he", "rainy", "thing", "kite",
-)  # fmt: skip
-PAIR = opening(
-    "One windy morning, Mia and Ben see an old pony by the river.",
-    "Mia and Ben", "they", "windy", "animal", "pony",
-)  # fmt: skip
+ALONE = "On a rainy day, Tom finds a red kite in the park."
+TOM = opening(ALONE, "Tom", "he", "rainy", "thing", "kite")
+TWO = "One windy morning, Mia and Ben see an old pony by the river."
+PAIR = opening(TWO, "Mia and Ben", "they", "windy", "animal", "pony")
 HELPED = " He is sad because it is broken. So he shows it to his aunt Kate, who mends it at once."
+BROKEN, WHOLE = " He is sad because it is broken.", " Now it is whole, and he smiles again."
+LIKED = HELPED.replace("sad", "glad").replace("broken", "shiny").replace("mends", "likes")
+AUNT = " They are glad because it is tame. Soon they meet their aunt Kate, and he pets it at once."
 HELPED_PAIR = " They are glad because it is tame. Their uncle Paul comes by and pets it at once."
 
 
@@ -101,80 +100,49 @@ def test_every_answer_passes_and_so_does_every_training_document():
         assert stories.check(opening(prompt, names, who, weather, kind, noun), answer)
 
 
-@pytest.mark.parametrize(
-    ("problem", "text", "reason"),
-    [
-        (TOM, " She is sad because", "the sentence 'She is sad because' is not finished"),
-        (
-            TOM,
-            " She is sad because it is wet.",
-            "'She' refers to Tom, who is a he: it must be 'He'",
-        ),
-        (PAIR, " He is sad because it is cold.", "'He' refers to Mia and Ben, who are two"),
-        (TOM, " He are sad because it is wet.", "the verb after 'he' must be singular: 'is'"),
-        (PAIR, " They feels sad, for the pony is cold.", "must be plural: 'feel'"),
-        (TOM, " He feels sad, for the drum is wet.", "the find was 'kite', not 'drum'"),
-        (TOM, " He is happy because it is wet.", "nobody is happy because something is wet"),
-        (TOM, " It is pretty, so he feels sad.", "nobody is sad because something is pretty"),
-        (TOM, " He is sad because it is hungry.", "a kite cannot be hungry"),
-        (PAIR, " They are sad because it is wet.", "a pony cannot be wet"),
-        (TOM, HELPED.replace("aunt", "uncle"), "Kate is a she and cannot be the uncle"),
-        (TOM, HELPED.replace("aunt Kate", "friend Tom"), "Tom is a name of those who find things"),
-        (TOM, HELPED.replace("his", "her"), "'her' refers to Tom, who is a he: it must be 'his'"),
-        (
-            TOM,
-            HELPED.replace("mends", "dries"),
-            "'dries' needs something wet, but the kite is brok",
-        ),
-        (TOM, HELPED.replace("mends", "likes"), "'likes' does nothing for a kite that is broken"),
-        (TOM, HELPED.replace("broken", "wet").replace("mends", "hugs"), "'hugs' does nothing for"),
-        (TOM, HELPED, "the story stops before its ending"),
-        (
-            TOM,
-            HELPED + " Now it is dry, and he smiles again.",
-            "what was broken becomes whole, not",
-        ),
-        (TOM, HELPED + " Then both walk home in the snow.", "on a rainy day one does not walk in"),
-        (
-            TOM,
-            HELPED + " Then all three walk home in the rain.",
-            "Tom and Kate are not 'all three'",
-        ),
-        (TOM, HELPED + " At last he walks home with a sigh.", "'a sigh' does not fit how"),
-        (PAIR, HELPED_PAIR + " At last they walks home with a song.", "must be plural: 'walk'"),
-        (TOM, HELPED + " Then both walk home in the rain. He", "text after the ending: ' He'"),
-        (TOM, HELPED + " Then both walk home in the rain", "the sentence 'Then both walk home in"),
-        (TOM, HELPED + " It is wet, so he feels sad.", "comes at the wrong place in the story"),
-        (TOM, HELPED + " Then both home.", "'Then both home.' is not built like any sentence"),
-        (TOM, " He is sad because it is flat.", "'flat' is not a word of these stories"),
-        (
-            TOM,
-            " He is sad because it is broken. Now it is whole, and he smiles again.",
-            "nobody has done anything for it, so it cannot have changed",
-        ),
-        (
-            TOM,
-            " He is sad because it is broken. Then both walk home in the rain.",
-            "nobody else has come into the story yet",
-        ),
-        (
-            TOM,
-            HELPED.replace("sad", "glad").replace("broken", "shiny").replace("mends", "likes")
-            + " Now it is whole, and he smiles again.",
-            "nothing was wrong with it, so nothing changed",
-        ),
-        (
-            PAIR,
-            " They are glad because it is tame. Soon they meet their aunt Kate, and he pets it "
-            "at once.",
-            "'he' refers to Kate, who is a she: it must be 'she'",
-        ),
-        (TOM, " He is sad because it is wet.He", "a sentence must follow after one space"),
-        (TOM, "  He is sad because it is wet.", "is not built like any sentence"),
-        (TOM, "", "the story stops before its ending"),
-        (TOM, " ", "the story stops before its ending"),
-    ],
-)
+OF_TOM = [
+    (" She is sad because", "the sentence 'She is sad because' is not finished"),
+    (" She is sad because it is wet.", "'She' refers to Tom, who is a he: it must be 'He'"),
+    (" He are sad because it is wet.", "the verb after 'he' must be singular: 'is'"),
+    (" He feels sad, for the drum is wet.", "the find was 'kite', not 'drum'"),
+    (" He is happy because it is wet.", "nobody is happy because something is wet"),
+    (" It is pretty, so he feels sad.", "nobody is sad because something is pretty"),
+    (" He is sad because it is hungry.", "a kite cannot be hungry"),
+    (HELPED.replace("aunt", "uncle"), "Kate is a she and cannot be the uncle"),
+    (HELPED.replace("aunt Kate", "friend Tom"), "Tom is a name of those who find things"),
+    (HELPED.replace("his", "her"), "'her' refers to Tom, who is a he: it must be 'his'"),
+    (HELPED.replace("mends", "dries"), "'dries' needs something wet, but the kite is brok"),
+    (HELPED.replace("mends", "likes"), "'likes' does nothing for a kite that is broken"),
+    (HELPED.replace("broken", "wet").replace("mends", "hugs"), "'hugs' does nothing for"),
+    (HELPED, "the story stops before its ending"),
+    (HELPED + " Now it is dry, and he smiles again.", "what was broken becomes whole, not"),
+    (HELPED + " Then both walk home in the snow.", "on a rainy day one does not walk in"),
+    (HELPED + " Then all three walk home in the rain.", "Tom and Kate are not 'all three'"),
+    (HELPED + " At last he walks home with a sigh.", "'a sigh' does not fit how"),
+    (HELPED + " Then both walk home in the rain. He", "text after the ending: ' He'"),
+    (HELPED + " Then both walk home in the rain", "the sentence 'Then both walk home in"),
+    (HELPED + " It is wet, so he feels sad.", "comes at the wrong place in the story"),
+    (HELPED + " Then both home.", "'Then both home.' is not built like any sentence"),
+    (" He is sad because it is flat.", "'flat' is not a word of these stories"),
+    (BROKEN + WHOLE, "nobody has done anything for it, so it cannot have changed"),
+    (BROKEN + " Then both walk home in the rain.", "nobody else has come into the story yet"),
+    (LIKED + WHOLE, "nothing was wrong with it, so nothing changed"),
+    (" He is sad because it is wet.He", "a sentence must follow after one space"),
+    ("  He is sad because it is wet.", "is not built like any sentence"),
+    ("", "the story stops before its ending"),
+    (" ", "the story stops before its ending"),
+]
+OF_PAIR = [
+    (" He is sad because it is cold.", "'He' refers to Mia and Ben, who are two"),
+    (" They feels sad, for the pony is cold.", "must be plural: 'feel'"),
+    (" They are sad because it is wet.", "a pony cannot be wet"),
+    (HELPED_PAIR + " At last they walks home with a song.", "must be plural: 'walk'"),
+    (AUNT, "'he' refers to Kate, who is a she: it must be 'she'"),
+]
+SPOILT = [(TOM, *row) for row in OF_TOM] + [(PAIR, *row) for row in OF_PAIR]
+
+
+@pytest.mark.parametrize(("problem", "text", "reason"), SPOILT)
 def test_corruptions_fail_with_their_rule(problem, text, reason):
     assert reason in stories.explain(problem, text)
     assert not stories.check(problem, text)

@@ -5,6 +5,7 @@ from lablib.course.tasks import TASKS
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from oracles.refusals import refuses
 
 QUICK = settings(max_examples=100, deadline=None, derandomize=True)
 EXAMPLES = {name: task.problems(0, 1)[0] for name, task in TASKS.items()}
@@ -39,16 +40,14 @@ def test_bad_input_gets_one_line(name):
             ((-1, 1), ValueError, "seed must be at least 0"),
             ((0.5, 1), TypeError, "seed must be an int"),
         ):
-            with pytest.raises(error, match=message):
-                make(*arguments)
+            refuses(error, message, make, *arguments)
     for arguments, error, message in (
         ((another, ""), ValueError, "problem must be one of"),
         (("a prompt", ""), TypeError, "problem must be a Problem"),
         ((example, None), TypeError, "text must be"),
         ((example, [1, 2]), TypeError, "text must be"),
     ):
-        with pytest.raises(error, match=message):
-            task.check(*arguments)
+        refuses(error, message, task.check, *arguments)
 
 
 def test_a_simulation_wants_a_generator():

@@ -37,31 +37,26 @@ def drafters(model):
 DRAFTERS = pytest.mark.parametrize("drafter", ["none", "model", "look up", "early exit", "tree"])
 
 
-def drafting(drafters, drafter):
+@pytest.fixture
+def settings(drafters, drafter):
     """Under ``match`` a text is that of plain sampling."""
     return {} if drafter == "none" else {"draft_model": drafters[drafter], "rule": "match"}
 
 
 # --- stop strings ------------------------------------------------------------------------------
-
-
 @DRAFTERS
-def test_samples_and_votes_end_where_generate_does(model, shipped, drafters, drafter):
+def test_samples_and_votes_end_where_generate_does(model, shipped, settings):
     ids, n = shipped.encode(PROMPTS[0]), 4
-    how = {"max_tokens": 12, "seed": 5, "stop": ["e", "1"]}
-    alone = [
-        lablib.generate(model, shipped, ids, stream=i, temperature=0.8, **how) for i in range(n)
-    ]
+    how = {"max_tokens": 12, "seed": 5, "stop": ["e", "1"], "temperature": 0.8}
+    alone = [lablib.generate(model, shipped, ids, stream=i, **how) for i in range(n)]
     assert {each.finish_reason for each in alone} == {"stop", "length"}
     tokens = [each.tokens for each in alone]
-    more = {**how, "temperature": 0.8, "tokenizer": shipped}
-    settings = drafting(drafters, drafter)
-    if drafter == "none":
+    more = {**how, "tokenizer": shipped}
+    if not settings:
         samples = lablib.sample_n(model, ids, n, **more)
     else:
-        samples = lablib.speculative_sample_n(
-            model, settings["draft_model"], ids, n, rule="match", **more
-        )
+        draft, drafting = settings["draft_model"], {"rule": "match", **more}
+        samples = lablib.speculative_sample_n(model, draft, ids, n, **drafting)
     assert samples.tokens == tokens
     assert [len(row) for row in samples.logprobs] == [*map(len, tokens)]
     assert samples.finished == [each.finish_reason == "stop" for each in alone]
@@ -90,10 +85,9 @@ def test_a_queue_ends_at_stop_strings(model, shipped):
 def test_a_bare_tokenizer_of_hugging_face_reads_stop_strings(model, shipped):
     how = {"max_tokens": 12, "seed": 5, "stop": "e"}
     ids = shipped.encode("On")
-    wrapped = lablib.sample_n(model, ids, 3, tokenizer=shipped, **how)
-    assert (
-        wrapped.tokens == lablib.sample_n(model, ids, 3, tokenizer=shipped._tokenizer, **how).tokens
-    )
+    tokenizers = (shipped, shipped._tokenizer)
+    both = [lablib.sample_n(model, ids, 3, tokenizer=each, **how) for each in tokenizers]
+    assert both[0].tokens == both[1].tokens
     for door in (lablib.sample_n, lablib.majority_vote, lablib.best_of_n, lablib.vote_until):
         with pytest.raises(TypeError, match="stop is of texts: give tokenizer=, too, to read 'e'"):
             door(model, ids, 3, **how)
@@ -105,11 +99,8 @@ def test_a_bare_tokenizer_of_hugging_face_reads_stop_strings(model, shipped):
 
 
 # --- options of each text ----------------------------------------------------------------------
-
-
 @DRAFTERS
-def test_each_prompt_has_options_of_its_own(model, shipped, drafters, drafter):
-    settings = drafting(drafters, drafter)
+def test_each_prompt_has_options_of_its_own(model, shipped, drafters, drafter, settings):
     each = {"max_tokens": [4, 9, 14], "temperature": TEMPERATURES, "seed": SEEDS}
     together = lablib.generate(model, shipped, PROMPTS, **each, **settings)
     ids = [shipped.encode(prompt) for prompt in PROMPTS]
@@ -132,32 +123,24 @@ def test_a_greedy_text_stays_greedy_beside_one_that_is_drawn(model, shipped, dra
 
 
 @DRAFTERS
-def test_each_sample_has_options_of_its_own(model, shipped, drafters, drafter):
-    ids, settings = shipped.encode(PROMPTS[0]), drafting(drafters, drafter)
+def test_each_sample_has_options_of_its_own(model, shipped, drafters, drafter, settings):
+    ids = shipped.encode(PROMPTS[0])
     each = {"max_tokens": [4, 9, 14], "temperature": TEMPERATURES, "top_k": [0, 3, 40]}
-    wanted = [
-        lablib.generate(
-            model, shipped, ids, seed=2, stream=i, **{name: at[i] for name, at in each.items()}
-        ).tokens
-        for i in range(3)
-    ]
+    own = [{name: at[i] for name, at in each.items()} | {"seed": 2, "stream": i} for i in range(3)]
+    wanted = [lablib.generate(model, shipped, ids, **options).tokens for options in own]
     found = lablib.best_of_n(model, ids, 3, return_all=True, seed=2, **each, **settings)
     assert [one.tokens[0, len(ids) :].tolist() for one in found] == wanted
     if drafter == "none":
         parts = sample_batches(model, ids, 3, seed=2, max_batch=2, **each)
     else:
-        parts = speculative_batches(
-            model, drafters[drafter], [ids] * 3, rule="match", seed=2, max_batch=2, **each
-        )
+        more = {"rule": "match", "seed": 2, "max_batch": 2, **each}
+        parts = speculative_batches(model, drafters[drafter], [ids] * 3, **more)
     assert parts.join().tokens == wanted
 
 
 # --- the best tokens ---------------------------------------------------------------------------
-
-
 @DRAFTERS
-def test_best_tokens_are_returned_beside_each_token(model, shipped, drafters, drafter):
-    settings = drafting(drafters, drafter)
+def test_best_tokens_are_returned_beside_each_token(model, shipped, settings):
     how = {"max_tokens": 8, "seed": 1, "stop": ["e"]}
     one = lablib.generate(model, shipped, PROMPTS[0], top_logprobs=3, **how, **settings)
     assert [len(best) for best in one.top_logprobs] == [3] * len(one.tokens)
@@ -165,9 +148,8 @@ def test_best_tokens_are_returned_beside_each_token(model, shipped, drafters, dr
         assert 0 <= token < len(shipped)
         assert logprob >= max(one.logprobs) or logprob <= 0
     both = lablib.generate(model, shipped, PROMPTS[:2], top_logprobs=[3, 1], **how, **settings)
-    assert [[i for i, _ in best] for best in both[0].top_logprobs] == [
-        [i for i, _ in best] for best in one.top_logprobs
-    ]
+    ids = [[[i for i, _ in best] for best in row.top_logprobs] for row in (both[0], one)]
+    assert ids[0] == ids[1]
     assert [len(best) for best in both[1].top_logprobs] == [1] * len(both[1].tokens)
     none = lablib.generate(model, shipped, PROMPTS[0], **how, **settings)
     assert not any(none.top_logprobs)
@@ -179,9 +161,8 @@ def test_samples_have_the_best_tokens_too_and_who_returns_none_refuses(model, sh
     how = {"max_tokens": 5, "seed": 1, "top_logprobs": 2}
     plain = lablib.sample_n(model, ids, 3, **how)
     drafted = lablib.speculative_sample_n(model, draft, ids, 3, rule="match", **how)
-    queue = lablib.sample_many(
-        model, [ids], [SamplerOptions(seed=1, top_logprobs=2)], 3, max_tokens=5
-    )
+    options = [SamplerOptions(seed=1, top_logprobs=2)]
+    queue = lablib.sample_many(model, [ids], options, 3, max_tokens=5)
     ranks = [[[i for i, _ in best] for best in row] for row in plain.top_logprobs]
     assert [[len(best) for best in row] for row in ranks] == [[2] * len(row) for row in plain]
     for other in (drafted, queue[0]):
@@ -198,19 +179,16 @@ def test_samples_have_the_best_tokens_too_and_who_returns_none_refuses(model, sh
 
 
 # --- a sampler of one's own --------------------------------------------------------------------
-
-
 def second_best(logprobs):
     """Take the second best token, as no option does."""
     return mx.argsort(-logprobs, axis=-1)[:, 1]
 
 
 @DRAFTERS
-def test_a_sampler_of_ones_own_decides_in_every_door(model, shipped, drafters, drafter):
+def test_a_sampler_of_ones_own_decides_in_every_door(model, shipped, settings):
     wanted = mlx_lm.generate(model, shipped, PROMPTS[0], max_tokens=8, sampler=second_best)
     best = mlx_lm.generate(model, shipped, PROMPTS[0], max_tokens=8)
     assert wanted != best
-    settings = drafting(drafters, drafter)
     how = {"max_tokens": 8, "logits_processors": [lablib.sampled_by(second_best)], **settings}
     one = lablib.generate(model, shipped, PROMPTS[0], **how)
     assert one.strip() == wanted.strip()
@@ -226,10 +204,9 @@ def test_mlx_lms_samplers_are_taken_and_wrong_ones_are_refused(model, shipped):
     greedy = lablib.generate(model, shipped, "On", temperature=0.0, **how)
     for temp, same in ((0.0, True), (1.0, False)):
         mx.random.seed(4)
-        made = lablib.sampled_by(make_sampler(temp=temp))
-        assert (
-            lablib.generate(model, shipped, "On", logits_processors=[made], **how) == greedy
-        ) is same
+        made = [lablib.sampled_by(make_sampler(temp=temp))]
+        found = lablib.generate(model, shipped, "On", logits_processors=made, **how)
+        assert (found == greedy) is same
     with pytest.raises(TypeError, match="sampler must be callable"):
         lablib.sampled_by("greedy")
     with pytest.raises(TypeError, match=r"sampler must return an mx.array of shape \(1,\)"):
@@ -240,8 +217,6 @@ def test_mlx_lms_samplers_are_taken_and_wrong_ones_are_refused(model, shipped):
 
 
 # --- completions and streams -------------------------------------------------------------------
-
-
 def test_a_completion_keeps_its_tokens_when_it_is_copied_or_stored(model, shipped):
     one = lablib.generate(model, shipped, "On", max_tokens=5, seed=1, top_logprobs=1)
     for twin in (pickle.loads(pickle.dumps(one)), copy.copy(one), copy.deepcopy(one)):

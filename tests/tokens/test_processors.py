@@ -163,10 +163,8 @@ def test_generate_takes_them_for_several_prompts():
     letters = [i for i in range(3, 200) if tokenizer.decode([i]).strip().isdigit()]
     how = {"max_tokens": 8, "seed": 1}
     how["logits_processors"] = [lambda tokens, logits: only(letters, logits)]
-    wanted = [
-        text.generate(model, tokenizer, prompt, stream=i, **how)
-        for i, prompt in enumerate(["sum 7 3:", "On a sunny day"])
-    ]
+    prompts = ["sum 7 3:", "On a sunny day"]
+    wanted = [text.generate(model, tokenizer, p, stream=i, **how) for i, p in enumerate(prompts)]
     found = text.generate(model, tokenizer, ["sum 7 3:", "On a sunny day"], **how)
     assert [*map(str, found)] == [*map(str, wanted)]
     drafted = {**how, "draft_model": draft, "rule": "match"}

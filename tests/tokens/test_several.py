@@ -83,9 +83,8 @@ def test_a_model_that_cannot_share_a_batch_works_row_by_row(shipped):
 
     model = Script(np.random.default_rng(0).normal(size=(97, len(shipped))) * 3)
     together = generate(model, shipped, PROMPTS, seed=1, max_tokens=6)
-    alone = [
-        generate(model, shipped, p, seed=1, max_tokens=6, stream=i) for i, p in enumerate(PROMPTS)
-    ]
+    how = {"seed": 1, "max_tokens": 6}
+    alone = [generate(model, shipped, p, stream=i, **how) for i, p in enumerate(PROMPTS)]
     assert [row.tokens for row in together] == [row.tokens for row in alone]
 
 
@@ -139,11 +138,7 @@ def test_what_has_no_meaning_for_several_is_refused_by_name(shipped, draft):
         (["On", [9999]], {}, r"prompts\[1\]\[0\] must be between 0"),
         (["On"], {"cache": []}, "unknown option 'cache'"),
         (["On"], {"draft_cache": []}, "unknown option 'draft_cache'"),
-        (
-            ["On"],
-            {"draft_cache": []},
-            "'draft_cache' of several prompts: it is for one",
-        ),
+        (["On"], {"draft_cache": []}, "'draft_cache' of several prompts: it is for one"),
         (["On"], {"stream": 1}, "unknown option 'stream'"),
         (["On"], {"ended": print}, "unknown option 'ended'"),
         (["On"], {"top_logprobs": [1, 2]}, "top_logprobs must be one, or one for each of 1, got 2"),

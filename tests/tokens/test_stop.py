@@ -144,9 +144,8 @@ def test_generation_ends_at_the_token_that_completes_it(tokenizers, data, stops,
     assert kv.offset(options["cache"]) == len(PROMPT) + len(completion.tokens) - 1
     again = generate(model, tokenizer, PROMPT, **options | {"cache": None})
     assert (again, again.tokens) == (text, completion.tokens)
-    (together,) = generate(
-        model, tokenizer, [PROMPT], **{k: v for k, v in options.items() if k != "cache"}
-    )
+    more = {name: value for name, value in options.items() if name != "cache"}
+    (together,) = generate(model, tokenizer, [PROMPT], **more)
     assert (together, together.tokens) == (text, completion.tokens)
     assert together.finish_reason == completion.finish_reason
 

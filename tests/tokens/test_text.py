@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from mlx_lm.tokenizer_utils import NaiveStreamingDetokenizer, TokenizerWrapper
 from mlx_lm.tokenizer_utils import load as load_tokenizer
+from oracles.refusals import refuses
 from oracles.scripted import says, scripted
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerFast
@@ -163,8 +164,6 @@ def test_bad_input_is_refused_at_the_call(shipped, function):
         ((model, shipped, "On"), {"top": 1}, "unknown option 'top'"),
         ((model, shipped, "On"), {"stop_tokens": [9999]}, r"stop_tokens\[0\] must be"),
     ):
-        with pytest.raises((ValueError, TypeError), match=message):
-            function(*arguments, **options)
-    with pytest.raises(TypeError, match="progress must be True or False"):
-        generate(model, shipped, "On", progress=1)
+        refuses((ValueError, TypeError), message, function, *arguments, **options)
+    refuses(TypeError, "progress must be True or False", generate, model, shipped, "On", progress=1)
     assert model.calls == []

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from mlx_lm.models import llama
 from mlx_lm.models.cache import KVCache, RotatingKVCache
+from oracles.refusals import refuses
 from oracles.scripted import Recorder, Recurrent, random_table
 
 VOCAB = 40
@@ -55,6 +56,11 @@ CACHES = {
 }
 
 
+@pytest.fixture
+def model():
+    return Recorder(random_table())
+
+
 def ids(iterator):
     return [token.id for token in iterator]
 
@@ -70,15 +76,12 @@ def assert_reads(kind, cache, history):
 
 
 # -- which tokens ------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("step", [1, 4, 512])
 @pytest.mark.parametrize("name", MODELS)
 def test_greedy_tokens_are_the_best_of_fresh_forwards(name, step):
     model = MODELS[name]
-    with TokenIterator(
-        model, PROMPT, max_tokens=12, temperature=0, prefill_step_size=step
-    ) as iterator:
+    greedy = {"max_tokens": 12, "temperature": 0}
+    with TokenIterator(model, PROMPT, prefill_step_size=step, **greedy) as iterator:
         tokens = list(iterator)
     text = PROMPT + iterator.tokens
     logits = np.array(model(mx.array([text]))[0, len(PROMPT) - 1 : -1], dtype=np.float64)
@@ -127,8 +130,7 @@ def test_seeds_are_the_only_randomness():
     assert mx.random.state[0].tolist() == before
 
 
-def test_top_logprobs_are_the_models_best():
-    model = Recorder(random_table())
+def test_top_logprobs_are_the_models_best(model):
     iterator = TokenIterator(model, [1, 2], max_tokens=5, seed=0, temperature=0.5, top_logprobs=3)
     history = [1, 2]
     for token in iterator:
@@ -142,8 +144,7 @@ def test_top_logprobs_are_the_models_best():
 
 
 @pytest.mark.parametrize("n", [1, 2, 7])
-def test_max_tokens_is_exact(n):
-    model = Recorder(random_table())
+def test_max_tokens_is_exact(model, n):
     iterator = TokenIterator(model, [1, 2, 3], max_tokens=n, seed=0)
     assert len(ids(iterator)) == n
     assert iterator.stats["finish_reason"] == "length"
@@ -152,8 +153,7 @@ def test_max_tokens_is_exact(n):
 
 
 @pytest.mark.parametrize("form", [list, tuple, set, frozenset, np.array, mx.array])
-def test_a_stop_token_is_the_last(form):
-    model = Recorder(random_table())
+def test_a_stop_token_is_the_last(model, form):
     plain = ids(TokenIterator(model, [1, 2], max_tokens=30, seed=3))
     stop = plain[9]
     end = plain.index(stop)
@@ -164,8 +164,6 @@ def test_a_stop_token_is_the_last(form):
 
 
 # -- the cache -------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("kind", CACHES)
 @pytest.mark.parametrize("ending", ["closed after 1", "closed after 5", "stop", "length"])
 def test_the_cache_stands_at_the_returned_tokens(kind, ending):
@@ -174,9 +172,8 @@ def test_the_cache_stands_at_the_returned_tokens(kind, ending):
     whole = ids(TokenIterator(model, PROMPT, max_tokens=8, cache=empty(model), temperature=0))
     stops = [whole[4]] if ending == "stop" else []
     cache = empty(model)
-    with TokenIterator(
-        model, PROMPT, max_tokens=8, stop_tokens=stops, cache=cache, temperature=0
-    ) as iterator:
+    more = {"max_tokens": 8, "stop_tokens": stops, "temperature": 0}
+    with TokenIterator(model, PROMPT, cache=cache, **more) as iterator:
         for _ in iterator:
             if ending.startswith("closed") and len(iterator.tokens) == int(ending[-1]):
                 break
@@ -202,8 +199,7 @@ def test_going_on_equals_never_having_stopped(kind):
     assert tokens == whole
 
 
-def test_nothing_is_read_before_the_first_token_is_asked_for():
-    model = Recorder(random_table())
+def test_nothing_is_read_before_the_first_token_is_asked_for(model):
     with TokenIterator(model, [1, 2, 3]) as iterator:
         pass
     assert model.calls == []
@@ -235,8 +231,7 @@ def test_it_runs_ahead_only_where_the_way_back_is_open(wrapped, ahead):
 
 
 @pytest.mark.parametrize("window", range(1, 14))
-def test_a_window_that_fills_on_the_way_is_never_overrun(window):
-    model = Recorder(random_table())
+def test_a_window_that_fills_on_the_way_is_never_overrun(model, window):
     for n in range(1, 9):
         cache = [RotatingKVCache(window) for _ in range(2)]
         with TokenIterator(model, PROMPT[:4], max_tokens=20, cache=cache, seed=0) as iterator:
@@ -246,8 +241,6 @@ def test_a_window_that_fills_on_the_way_is_never_overrun(window):
 
 
 # -- interrupts and failures -----------------------------------------------------------------
-
-
 @pytest.mark.parametrize("kind", [Recorder, Recurrent])
 @pytest.mark.parametrize("call", [1, 2, 3, 4, 5, 6])
 def test_an_interrupt_loses_nothing_and_leaves_the_cache_at_the_returned_tokens(kind, call):
@@ -283,9 +276,8 @@ def test_an_interrupt_loses_nothing_and_leaves_the_cache_at_the_returned_tokens(
 def test_interrupts_are_held_only_in_the_main_thread_and_the_handler_is_put_back():
     handler = signal.getsignal(signal.SIGINT)
     tokens = []
-    worker = threading.Thread(
-        target=lambda: tokens.extend(ids(TokenIterator(Recorder(random_table()), [1], seed=0)))
-    )
+    iterator = TokenIterator(Recorder(random_table()), [1], seed=0)
+    worker = threading.Thread(target=lambda: tokens.extend(ids(iterator)))
     worker.start()
     worker.join()
     assert len(tokens) == 100
@@ -308,18 +300,14 @@ def test_logits_that_are_not_finite_are_refused_at_their_token(bad, options):
     first = next(n for n in range(1, 12) if sums[n] % 7 not in [s % 7 for s in sums[:n]])
     model.rows[sums[first] % 7] = mx.full((11,), bad)
     iterator = TokenIterator(model, [1, 2], max_tokens=12, **options)
-    with pytest.raises(ValueError, match=f"token {first}: the model's logits must be finite"):
-        ids(iterator)
+    refuses(ValueError, f"token {first}: the model's logits must be finite", ids, iterator)
     assert iterator.tokens == whole[:first]
     assert iterator.stats["finish_reason"] == "error"
     assert kv.offset(iterator.cache) == 2 + first - 1
 
 
 # -- logits processors -----------------------------------------------------------------------
-
-
-def test_logits_processors_see_every_token_once_and_decide():
-    model = Recorder(random_table())
+def test_logits_processors_see_every_token_once_and_decide(model):
     seen = []
 
     def ban_even(tokens, logits):
@@ -329,23 +317,20 @@ def test_logits_processors_see_every_token_once_and_decide():
     def ban_one(tokens, logits):
         return mx.where(mx.arange(logits.shape[-1]) == 1, -mx.inf, logits)
 
-    iterator = TokenIterator(
-        model, [4, 2], max_tokens=8, seed=0, logits_processors=[ban_even, ban_one]
-    )
+    more = {"logits_processors": [ban_even, ban_one]}
+    iterator = TokenIterator(model, [4, 2], max_tokens=8, seed=0, **more)
     for n, token in enumerate(iterator, start=1):
         assert token.id in (3, 5, 7, 9)
         assert seen[-1] == [4, 2, *iterator.tokens[:-1]]
         assert len(seen) == n  # a processor may keep a state: none ahead of its turn
         # The log-probability is the model's own, not the mask's.
-        assert token.logprob == pytest.approx(
-            model.log_probs([4, 2, *iterator.tokens[:-1]])[token.id], abs=1e-5
-        )
+        log_probs = model.log_probs([4, 2, *iterator.tokens[:-1]])
+        assert token.logprob == pytest.approx(log_probs[token.id], abs=1e-5)
     assert model.token_forwards == 2 + 8 - 1
 
 
-def test_a_processor_may_write_in_place():
+def test_a_processor_may_write_in_place(model):
     """The log-probabilities that are reported are the model's own all the same."""
-    model = Recorder(random_table())
 
     def in_place(tokens, logits):
         logits[:, 3] = logits[:, 3] - 6.0
@@ -361,17 +346,13 @@ def test_a_processor_may_write_in_place():
     assert told[0] == told[1]
 
 
-def test_a_seed_may_come_from_numpy():
-    model = Recorder(random_table())
-    one, other = (
-        [token.id for token in TokenIterator(model, [1], max_tokens=9, seed=seed)]
-        for seed in (2**40 + 3, np.int64(2**40 + 3))
-    )
+def test_a_seed_may_come_from_numpy(model):
+    seeds = (2**40 + 3, np.int64(2**40 + 3))
+    one, other = (ids(TokenIterator(model, [1], max_tokens=9, seed=seed)) for seed in seeds)
     assert one == other
 
 
-def test_a_processor_that_bans_everything_or_fails_is_reported():
-    model = Recorder(random_table())
+def test_a_processor_that_bans_everything_or_fails_is_reported(model):
 
     def ban_all(tokens, logits):
         return mx.full(logits.shape, -mx.inf)
@@ -389,16 +370,12 @@ def test_a_processor_that_bans_everything_or_fails_is_reported():
         return logits
 
     iterator = TokenIterator(model, [1], logits_processors=[fail_late], seed=0)
-    with pytest.raises(LookupError, match="no rule"):
-        ids(iterator)
+    refuses(LookupError, "no rule", ids, iterator)
     assert kv.offset(iterator.cache) == 1 + len(iterator.tokens) - 1 == 3
 
 
 # -- counts ----------------------------------------------------------------------------------
-
-
-def test_stats_are_exact_and_current():
-    model = Recorder(random_table())
+def test_stats_are_exact_and_current(model):
     iterator = TokenIterator(model, [1] * 10, max_tokens=5, seed=0, prefill_step_size=4)
     stats = iterator.stats
     expected = {"prompt_tokens": 10, "tokens": 0, "target_calls": 0, "token_forwards": 0}
@@ -457,20 +434,17 @@ def test_bad_input_is_refused_before_any_work(prompt, options, message):
     model = Recorder(random_table(), max_positions=20)
     cache = kv.make(model)
     model(mx.array([[1, 2, 3, 4]]), cache=cache)
-    with pytest.raises((ValueError, TypeError), match=message):
-        TokenIterator(model, prompt, cache=cache, **options)
+    refuses((ValueError, TypeError), message, TokenIterator, model, prompt, cache=cache, **options)
     assert len(model.calls) == 1
     assert kv.offset(cache) == 4
 
 
-def test_a_cache_that_does_not_fit_is_refused():
-    model = Recorder(random_table())
+def test_a_cache_that_does_not_fit_is_refused(model):
     for cache, message in (
         ([KVCache()], "cache must have an entry for each of 2 layers, got 1"),
         (KVCache(), "cache must be a list as kv.make returns it, got KVCache"),
     ):
-        with pytest.raises((ValueError, TypeError), match=message):
-            TokenIterator(model, [1], cache=cache)
+        refuses((ValueError, TypeError), message, TokenIterator, model, [1], cache=cache)
     rows = kv.make(model)
     model(mx.array([[1], [2]]), cache=rows)
     with pytest.raises(ValueError, match="cache must hold one sequence, got 2"):

@@ -127,9 +127,8 @@ def test_the_shipped_recording_agrees_with_the_engine():
                     some = recording.of(temperature)
                     parts = chances[some], texts.offered[some], texts.lengths[some]
                     counts = recording.counted(task, temperature, rule, drafter)
-                    low, high = wilson_interval(
-                        counts["accepted"], counts["reached"], 1 - 1e-6 / 252
-                    )
+                    given = counts["accepted"], counts["reached"], 1 - 1e-6 / 252
+                    low, high = wilson_interval(*given)
                     # one false alarm in 1e6 recordings; 0.05: theory has texts of its own, and
                     # places of one text resemble each other
                     assert low - 0.05 < expect(*parts, GAMMA).alpha < high + 0.05

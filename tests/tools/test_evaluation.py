@@ -18,14 +18,7 @@ from lablib.machine.doctor import doctor
 from lablib.models import LanguageModel, hybrid_config, llama_config, zoo
 from lablib.tools import cards, parts, report, results, speculation, votes
 from lablib.tools import evaluation as run
-from lablib.tools.completions import (
-    QUICK,
-    Drawn,
-    Plan,
-    distinct_ngrams,
-    examples,
-    quality,
-)
+from lablib.tools.completions import QUICK, Drawn, Plan, distinct_ngrams, examples, quality
 from lablib.tools.requirements import checks
 from lablib.tools.results import at
 from lablib.tools.saving import save
@@ -36,6 +29,7 @@ import mlx.core as mx
 import numpy as np
 import pytest
 from mlx.utils import tree_flatten
+from oracles.refusals import refuses
 from oracles.speculation import near
 
 V = 512
@@ -89,11 +83,9 @@ def drawn_of(task: str, completions: list[list[int]], temperature: float = 0.0) 
 
 def answers_of(task: str, n: int) -> list[list[int]]:
     """The right answers as token ids, ``</s>`` included."""
-    tokenizer = tasks.load_tokenizer()
-    return [
-        [*tokenizer.encode(problem.answer).ids[1:], END]
-        for problem in tasks.TASKS[task].problems(3, n)
-    ]
+    encode = tasks.load_tokenizer().encode
+    problems = tasks.TASKS[task].problems(3, n)
+    return [[*encode(problem.answer).ids[1:], END] for problem in problems]
 
 
 def test_right_answers_are_right_and_must_end() -> None:
@@ -159,9 +151,7 @@ def test_each_token_has_the_class_of_its_characters() -> None:
 
 
 @pytest.mark.parametrize("kind", ["draft", "n-gram"])
-def test_greedy_replay_counts_what_the_engine_counts(
-    target: LanguageModel, draft: LanguageModel, kind: str
-) -> None:
+def test_greedy_replay_counts_what_the_engine_counts(target, draft, kind):
     """Accepted, reached and rounds of the real engine on the same texts."""
     stops = list(range(2, 30))
     tokenizer = tasks.load_tokenizer()
@@ -309,9 +299,7 @@ def evaluated(out: Path, models: Path, monkeypatch: pytest.MonkeyPatch) -> dict:
 
 
 @pytest.mark.thorough
-def test_the_same_seed_measures_the_same(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_same_seed_measures_the_same(folder, tmp_path, monkeypatch):
     again = evaluated(tmp_path, folder, monkeypatch)
     assert again == workshop.stored(tmp_path)
     before = workshop.stored(folder)
@@ -405,13 +393,8 @@ def test_checks_follow_the_numbers(folder: Path) -> None:
 
 def test_a_table_shows_temperatures_short_and_numbers_to_three_digits() -> None:
     lines = report._table(["temperature", "x", 4], [[0.5, 0.5, "a"], [2.0, 12.25, "b"]]).split("\n")
-    assert [
-        [cell.strip() for cell in line.split("|")[1:-1]] for line in lines if "-" not in line
-    ] == [
-        ["temperature", "x", "4"],
-        ["0.5", "0.500", "a"],
-        ["2", "12.250", "b"],
-    ]
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines if "-" not in line]
+    assert rows == [["temperature", "x", "4"], ["0.5", "0.500", "a"], ["2", "12.250", "b"]]
 
 
 def test_results_are_json_with_five_digits() -> None:
@@ -424,23 +407,20 @@ def test_results_are_json_with_five_digits() -> None:
 
 
 def test_what_is_missing_is_said_in_one_line(tmp_path: Path, capsys) -> None:
-    with pytest.raises(ValueError, match="run `python -m lablib evaluate`"):
-        workshop.stored(tmp_path)
+    refuses(ValueError, "run `python -m lablib evaluate`", workshop.stored, tmp_path)
     with pytest.raises(ValueError, match=r"target/config\.json"):
         workshop.evaluate(tmp_path / "out", models=tmp_path)
     assert not (tmp_path / "out").exists()
-    with pytest.raises(ValueError, match="plan or quick"):
-        workshop.evaluate(tmp_path, plan=QUICK, quick=True)
+    refuses(ValueError, "plan or quick", workshop.evaluate, tmp_path, plan=QUICK, quick=True)
     assert __main__.main(["evaluate", "--quick", "--models", str(tmp_path)]) == 2
     assert "train it" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    ("passed", "options", "status"), [(True, [], 0), (False, [], 1), (False, ["--quick"], 0)]
-)
-def test_the_status_says_whether_all_is_met_and_a_quick_run_need_not(
-    monkeypatch: pytest.MonkeyPatch, passed: bool, options: list[str], status: int
-) -> None:
+ENDS = [(True, [], 0), (False, [], 1), (False, ["--quick"], 0)]
+
+
+@pytest.mark.parametrize(("passed", "options", "status"), ENDS)
+def test_the_status_says_if_all_is_met_but_of_a_quick_run(monkeypatch, passed, options, status):
     rows = [{"passed": True}, {"passed": passed}]
     monkeypatch.setattr(run, "evaluate", lambda *_, **__: {"checks": rows})
     assert __main__.main(["evaluate", *options]) == status
@@ -490,9 +470,7 @@ def test_examples_are_the_first_completions() -> None:
 
 
 def test_a_plan_must_hold_the_temperatures_that_are_looked_at() -> None:
-    with pytest.raises(ValueError, match="temperatures must hold"):
-        Plan(temperatures=(0.0, 1.0, 2.0))
-    with pytest.raises(ValueError, match="and overlap_temperatures"):
-        Plan(overlap_temperatures=(0.5,))
+    refuses(ValueError, "temperatures must hold", Plan, temperatures=(0.0, 1.0, 2.0))
+    refuses(ValueError, "and overlap_temperatures", Plan, overlap_temperatures=(0.5,))
     assert Plan().long_rows >= 200
     assert Plan().problems >= 200

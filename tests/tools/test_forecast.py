@@ -114,35 +114,28 @@ def test_plain_decoding_asks_for_one_token_too_many_where_a_text_stops() -> None
         pytest.param("early exit", "match", marks=pytest.mark.slow),
     ],
 )
-def test_tokens_a_round_are_the_engines_when_it_samples(
-    drafter: str, rule: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_tokens_a_round_are_the_engines_when_it_samples(drafter, rule, monkeypatch):
     """On drawn texts they agree but for chance: five deviations of some 150 rounds."""
     costs = Costs(tuple(1 + 0.1 * k for k in range(9)), 0.1)  # any: tokens a round know no time
     monkeypatch.setattr(module.measure, "measure_costs", lambda *_, **__: costs)
     target, tokenizer = lablib.load("target")
-    draft = {"draft": lablib.load("draft")[0], "n-gram": NGram(), "early exit": EarlyExit(2)}[
-        drafter
-    ]
+    drafters = {"draft": lablib.load("draft")[0], "n-gram": NGram(), "early exit": EarlyExit(2)}
+    draft = drafters[drafter]
     texts = [tokenizer.encode(problem.prompt) for problem in tasks.sums.problems(5, 6)]
     options = {"max_tokens": 33, "temperature": 1.0, "rule": rule}
     found = forecast(target, draft, prompts=texts, repeats=1, **options)
     rounds = []
     for seed, text in enumerate(texts):
-        iterator = SpeculativeTokenIterator(
-            target, draft, text, draft_tokens=3, trace=True, seed=seed + 50, **options
-        )
+        given = {"draft_tokens": 3, "trace": True, "seed": seed + 50, **options}
+        iterator = SpeculativeTokenIterator(target, draft, text, **given)
         list(iterator)
         rounds += [len(each.tokens) for each in iterator.rounds]
-    assert found.tokens_per_round[3] == pytest.approx(
-        np.mean(rounds), abs=5 * 2**0.5 * np.std(rounds) / len(rounds) ** 0.5
-    )
+    near = 5 * 2**0.5 * np.std(rounds) / len(rounds) ** 0.5
+    assert found.tokens_per_round[3] == pytest.approx(np.mean(rounds), abs=near)
 
 
 @pytest.mark.parametrize(("prompt", "context"), [(3, 9), (90, 96), (180, 152)])
-def test_prices_are_measured_in_the_middle_of_the_texts(
-    prompt: int, context: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_prices_are_measured_in_the_middle_of_the_texts(prompt, context, monkeypatch):
     """A long text costs more a token; near the model's last position there must be room to time."""
     asked = []
 
@@ -179,9 +172,7 @@ def test_it_agrees_with_the_engine_at_every_length(monkeypatch: pytest.MonkeyPat
         assert found.speedups[gamma] == pytest.approx(tokens / spent, rel=0.01)
 
 
-def test_the_command_line_forecasts_and_checks(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_command_line_forecasts_and_checks(capsys, monkeypatch):
     all_texts = module._texts
     monkeypatch.setattr(module, "_texts", lambda *given: all_texts(*given)[::4])
     assert __main__.main(["forecast", "draft", "--most", "2", "--check"]) == 0

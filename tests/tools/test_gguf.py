@@ -1,6 +1,8 @@
 """GGUF files of tiny Llamas, in every rounding, against what an oracle says that they mean."""
 
+import dataclasses
 import random
+import re
 from pathlib import Path
 
 import lablib
@@ -56,8 +58,6 @@ def refusal(source, out):
 
 
 # --- what a file means ------------------------------------------------------------------------
-
-
 def test_rotating_pairs_of_interleaved_rows_is_rotating_halves():
     """Why the rows of queries and keys are reordered at all: their scores stay what they were."""
     numbers = np.random.default_rng(0)
@@ -121,15 +121,13 @@ def test_blocks_of_zeros_and_of_one_number(tmp_path):
     weights["model.layers.1.mlp.up_proj.weight"][:] = -0.25
     for kind in oracle.FILE_TYPES:
         tensors, meaning = oracle.llama(config, weights, kind)
-        source = oracle.write(
-            tmp_path / "t.gguf", oracle.llama_keys(config, TOKENIZER, kind), tensors
-        )
+        keys = oracle.llama_keys(config, TOKENIZER, kind)
+        source = oracle.write(tmp_path / "t.gguf", keys, tensors)
         model, _ = lablib.load(convert(source, tmp_path / kind))
         for layer, value in enumerate((0, -0.25)):
             found = np.array(model.layers[layer].mlp.up_proj.weight)
-            np.testing.assert_array_equal(
-                found, meaning[f"model.layers.{layer}.mlp.up_proj.weight"].astype(np.float16)
-            )
+            wanted = meaning[f"model.layers.{layer}.mlp.up_proj.weight"].astype(np.float16)
+            np.testing.assert_array_equal(found, wanted)
             assert np.abs(found - value).max() < 1e-3
 
 
@@ -184,8 +182,6 @@ def test_what_may_be_left_out(tmp_path, shape, absent, default):
 
 def test_heads_wider_than_their_share(tmp_path):
     """A head's size is said apart, as in Mistral's Nemo; the width is no multiple of it."""
-    import dataclasses
-
     config = dataclasses.replace(SHAPES["grouped heads"], head_dim=24)
     tensors, meaning = oracle.llama(config, oracle.random_weights(config))
     keys = oracle.llama_keys(config, TOKENIZER)
@@ -211,117 +207,89 @@ def test_converting_leaves_the_source_and_the_global_random_state(tmp_path):
 
 
 # --- what is refused --------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("keys", "message"),
-    [
-        ({"general.architecture": "gemma"}, "general.architecture must be one of 'llama', got"),
-        ({"general.file_type": 15}, "weights must be F32, F16, Q4_0, Q4_1, Q8_0, got file type 15"),
-        ({"general.file_type": 18}, "got file type 18"),
-        ({"llama.rope.scaling.type": "linear"}, "llama.rope.scaling.type is not known"),
-        ({"llama.rope.scaling.factor": 4.0}, "llama.rope.scaling.factor is not known"),
-        ({"llama.rope.scale_linear": 2.0}, "llama.rope.scale_linear is not known"),
-        ({"llama.attention.sliding_window": 64}, "llama.attention.sliding_window is not known"),
-        ({"llama.expert_count": 8}, "llama.expert_count is not known"),
-        ({"llama.rope.dimension_count": 8}, "llama.rope.dimension_count must be one of 16, got 8"),
-        ({"llama.attention.value_length": 8}, "llama.attention.value_length must be one of 16"),
-        ({"llama.attention.head_count": 0}, "num_attention_heads must be at least 1, got 0"),
-        ({"llama.attention.head_count": "four"}, "num_attention_heads must be an int"),
-        ({"llama.attention.head_count_kv": [2, 2]}, "num_key_value_heads must be an int"),
-        ({"llama.attention.head_count_kv": 3}, "num_key_value_heads must divide the 4"),
-        ({"llama.attention.layer_norm_rms_epsilon": 0.0}, "rms_norm_eps must be positive"),
-        ({"llama.rope.freq_base": float("nan")}, "rope_theta must be finite"),
-        ({"llama.block_count": 1}, "llama.block_count must be one of 2, got 1"),
-        ({"llama.block_count": 2**32 - 1}, "llama.block_count must be one of 2, got 4294967295"),
-        ({"llama.feed_forward_length": 64}, r"Expected shape \(64, 64\) but received"),
-        ({"llama.embedding_length": 32}, "Expected shape"),
-        ({"llama.attention.head_count": 2, "llama.attention.head_count_kv": 1}, "Expected shape"),
-        ({"tokenizer.ggml.model": "llama"}, "tokenizer.ggml.model must be one of 'gpt2'"),
-        (
-            {"tokenizer.ggml.pre": "llama-bpe"},
-            "tokenizer.ggml.pre must be one of 'smollm', 'gpt-2'",
-        ),
-        ({"tokenizer.ggml.pre": "default"}, "tokenizer.ggml.pre must be one of"),
-        ({"tokenizer.ggml.add_bos_token": True}, "tokenizer.ggml.add_bos_token must be one of"),
-        ({"tokenizer.ggml.add_space_prefix": True}, "tokenizer.ggml.add_space_prefix must be"),
-        ({"tokenizer.ggml.eos_token_id": V}, "tokenizer.ggml.eos_token_id must be between 0 and"),
-        ({"tokenizer.ggml.bos_token_id": oracle.As("int32", -1)}, "bos_token_id must be between"),
-        ({"tokenizer.ggml.merges": ["t h e"]}, r"merges must join .*got \('t', 'h', 'e'\)"),
-        ({"tokenizer.ggml.merges": ["the"]}, r"merges must join .*got \('the',\)"),
-        ({"tokenizer.ggml.merges": ["z q"]}, r"merges must join .*got \('z', 'q'\)"),
-        ({"tokenizer.ggml.merges": ["zq x"]}, "merges must join"),
-        ({"tokenizer.ggml.token_type": [1, 1]}, "must differ, and have a token_type each"),
-        ({"tokenizer.ggml.token_type": "text"}, "token_type must be a sequence of numbers, got s"),
-        ({"tokenizer.ggml.token_type": 3}, "token_type must be a sequence of numbers, got int"),
-        ({"tokenizer.chat_template": [1, 2]}, "tokenizer.chat_template must be a text"),
-        ({"general.name": [0.5, 1.5]}, "general.name must be a text"),
-        ({"tokenizer.ggml.tokens": ["same"] * V}, "must differ, and have a token_type each"),
-    ],
-)
-def test_what_is_not_known_is_refused_by_name(tmp_path, keys, message):
-    import re
-
-    source, _ = llama(tmp_path, keys=keys)
-    assert re.search(message, refusal(source, tmp_path / "model"))
+# Which keys another file has, which tensors, or what it lacks; and what is said of that.
+KEYS = [
+    ({"general.architecture": "gemma"}, "general.architecture must be one of 'llama', got"),
+    ({"general.file_type": 15}, "weights must be F32, F16, Q4_0, Q4_1, Q8_0, got file type 15"),
+    ({"general.file_type": 18}, "got file type 18"),
+    ({"llama.rope.scaling.type": "linear"}, "llama.rope.scaling.type is not known"),
+    ({"llama.rope.scaling.factor": 4.0}, "llama.rope.scaling.factor is not known"),
+    ({"llama.rope.scale_linear": 2.0}, "llama.rope.scale_linear is not known"),
+    ({"llama.attention.sliding_window": 64}, "llama.attention.sliding_window is not known"),
+    ({"llama.expert_count": 8}, "llama.expert_count is not known"),
+    ({"llama.rope.dimension_count": 8}, "llama.rope.dimension_count must be one of 16, got 8"),
+    ({"llama.attention.value_length": 8}, "llama.attention.value_length must be one of 16"),
+    ({"llama.attention.head_count": 0}, "num_attention_heads must be at least 1, got 0"),
+    ({"llama.attention.head_count": "four"}, "num_attention_heads must be an int"),
+    ({"llama.attention.head_count_kv": [2, 2]}, "num_key_value_heads must be an int"),
+    ({"llama.attention.head_count_kv": 3}, "num_key_value_heads must divide the 4"),
+    ({"llama.attention.layer_norm_rms_epsilon": 0.0}, "rms_norm_eps must be positive"),
+    ({"llama.rope.freq_base": float("nan")}, "rope_theta must be finite"),
+    ({"llama.block_count": 1}, "llama.block_count must be one of 2, got 1"),
+    ({"llama.block_count": 2**32 - 1}, "llama.block_count must be one of 2, got 4294967295"),
+    ({"llama.feed_forward_length": 64}, r"Expected shape \(64, 64\) but received"),
+    ({"llama.embedding_length": 32}, "Expected shape"),
+    ({"llama.attention.head_count": 2, "llama.attention.head_count_kv": 1}, "Expected shape"),
+    ({"tokenizer.ggml.model": "llama"}, "tokenizer.ggml.model must be one of 'gpt2'"),
+    ({"tokenizer.ggml.pre": "llama-bpe"}, "ggml.pre must be one of 'smollm', 'gpt-2'"),
+    ({"tokenizer.ggml.pre": "default"}, "tokenizer.ggml.pre must be one of"),
+    ({"tokenizer.ggml.add_bos_token": True}, "tokenizer.ggml.add_bos_token must be one of"),
+    ({"tokenizer.ggml.add_space_prefix": True}, "tokenizer.ggml.add_space_prefix must be"),
+    ({"tokenizer.ggml.eos_token_id": V}, "tokenizer.ggml.eos_token_id must be between 0 and"),
+    ({"tokenizer.ggml.bos_token_id": oracle.As("int32", -1)}, "bos_token_id must be between"),
+    ({"tokenizer.ggml.merges": ["t h e"]}, r"merges must join .*got \('t', 'h', 'e'\)"),
+    ({"tokenizer.ggml.merges": ["the"]}, r"merges must join .*got \('the',\)"),
+    ({"tokenizer.ggml.merges": ["z q"]}, r"merges must join .*got \('z', 'q'\)"),
+    ({"tokenizer.ggml.merges": ["zq x"]}, "merges must join"),
+    ({"tokenizer.ggml.token_type": [1, 1]}, "must differ, and have a token_type each"),
+    ({"tokenizer.ggml.token_type": "text"}, "token_type must be a sequence of numbers, got s"),
+    ({"tokenizer.ggml.token_type": 3}, "token_type must be a sequence of numbers, got int"),
+    ({"tokenizer.chat_template": [1, 2]}, "tokenizer.chat_template must be a text"),
+    ({"general.name": [0.5, 1.5]}, "general.name must be a text"),
+    ({"tokenizer.ggml.tokens": ["same"] * V}, "must differ, and have a token_type each"),
+]
 
 
 def _tensor(*shape, fill=0.5):
     return "F32", shape, np.full(shape, fill, np.float32).tobytes()
 
 
-@pytest.mark.parametrize(
-    ("tensors", "message"),
-    [
-        ({"rope_freqs.weight": _tensor(8)}, "rope_freqs.weight is no weight of a plain Llama"),
-        ({"blk.0.attn_q.bias": _tensor(64)}, "blk.0.attn_q.bias is no weight"),
-        ({"blk.0.attn_q_norm.weight": _tensor(16)}, "blk.0.attn_q_norm.weight is no weight"),
-        ({"blk.0.ffn_gate_exps.weight": _tensor(2, 64, 64)}, "ffn_gate_exps.weight is no weight"),
-        ({"dec.0.attn_q.weight": _tensor(64, 64)}, "dec.0.attn_q.weight is no weight"),
-        ({"v.blk.0.attn_q.weight": _tensor(64, 64)}, "v.blk.0.attn_q.weight is no weight"),
-        ({"attn_q.weight": _tensor(64, 64)}, "self_attn.q_proj.weight"),
-        ({"blk.7.attn_q.weight": _tensor(64, 64)}, "llama.block_count must be one of 3, got 2"),
-        ({"blk.0.attn_q.weight": _tensor(64, 60)}, "self_attn.q_proj.weight"),
-        ({"blk.0.attn_k.weight": _tensor(64, 64)}, "self_attn.k_proj.weight"),
-        ({"token_embd.weight": _tensor(V - 1, 64)}, "model.embed_tokens.weight"),
-        ({"output_norm.weight": _tensor(64, fill=np.nan)}, "model.norm.weight .* not finite"),
-        ({"output_norm.weight": _tensor(64, fill=1e6)}, "model.norm.weight .* not finite in fl"),
-        ({"output_norm.weight": ("I8", (64,), bytes(64))}, "must be floating point or rounded"),
-        ({"blk.0.ffn_up.weight": ("Q5_0", (192, 64), bytes(192 * 44))}, "rounded otherwise"),
-    ],
-)
-def test_weights_of_another_model(tmp_path, tensors, message):
-    import re
+TENSORS = [
+    ({"rope_freqs.weight": _tensor(8)}, "rope_freqs.weight is no weight of a plain Llama"),
+    ({"blk.0.attn_q.bias": _tensor(64)}, "blk.0.attn_q.bias is no weight"),
+    ({"blk.0.attn_q_norm.weight": _tensor(16)}, "blk.0.attn_q_norm.weight is no weight"),
+    ({"blk.0.ffn_gate_exps.weight": _tensor(2, 64, 64)}, "ffn_gate_exps.weight is no weight"),
+    ({"dec.0.attn_q.weight": _tensor(64, 64)}, "dec.0.attn_q.weight is no weight"),
+    ({"v.blk.0.attn_q.weight": _tensor(64, 64)}, "v.blk.0.attn_q.weight is no weight"),
+    ({"attn_q.weight": _tensor(64, 64)}, "self_attn.q_proj.weight"),
+    ({"blk.7.attn_q.weight": _tensor(64, 64)}, "llama.block_count must be one of 3, got 2"),
+    ({"blk.0.attn_q.weight": _tensor(64, 60)}, "self_attn.q_proj.weight"),
+    ({"blk.0.attn_k.weight": _tensor(64, 64)}, "self_attn.k_proj.weight"),
+    ({"token_embd.weight": _tensor(V - 1, 64)}, "model.embed_tokens.weight"),
+    ({"output_norm.weight": _tensor(64, fill=np.nan)}, "model.norm.weight .* not finite"),
+    ({"output_norm.weight": _tensor(64, fill=1e6)}, "model.norm.weight .* not finite in fl"),
+    ({"output_norm.weight": ("I8", (64,), bytes(64))}, "must be floating point or rounded"),
+    ({"blk.0.ffn_up.weight": ("Q5_0", (192, 64), bytes(192 * 44))}, "rounded otherwise"),
+]
+LACKS = [
+    "general.architecture", "llama.block_count", "llama.embedding_length",
+    "llama.context_length", "llama.feed_forward_length", "llama.attention.head_count",
+    "llama.attention.layer_norm_rms_epsilon", "tokenizer.ggml.model", "tokenizer.ggml.tokens",
+    "tokenizer.ggml.merges", "tokenizer.ggml.token_type",
+]  # fmt: skip
+ABSENT = [(name, f"gguf lacks '{name}'$") for name in LACKS]
+ABSENT += [("tokenizer.ggml.pre", "tokenizer.ggml.pre must be one of")]  # how text is cut
+WEIGHTS = ("blk.1.attn_q.weight", "blk.0.ffn_norm.weight", "token_embd.weight")
+ABSENT += [(name, "Missing 1 parameters") for name in WEIGHTS]
+REFUSED = [({"keys": keys}, said) for keys, said in KEYS]
+REFUSED += [({"tensors": tensors}, said) for tensors, said in TENSORS]
+REFUSED += [({"without": [name]}, said) for name, said in ABSENT]
 
-    source, _ = llama(tmp_path, tensors=tensors)
+
+@pytest.mark.parametrize(("changes", "message"), REFUSED)
+def test_what_is_not_known_does_not_fit_or_lacks_is_refused_by_name(tmp_path, changes, message):
+    source, _ = llama(tmp_path, **changes)
     assert re.search(message, refusal(source, tmp_path / "model"))
-
-
-@pytest.mark.parametrize(
-    "absent",
-    [
-        "general.architecture", "llama.block_count", "llama.embedding_length",
-        "llama.context_length", "llama.feed_forward_length", "llama.attention.head_count",
-        "llama.attention.layer_norm_rms_epsilon", "tokenizer.ggml.model", "tokenizer.ggml.tokens",
-        "tokenizer.ggml.merges", "tokenizer.ggml.token_type",
-    ],
-)  # fmt: skip
-def test_a_missing_key(tmp_path, absent):
-    source, _ = llama(tmp_path, without=[absent])
-    assert refusal(source, tmp_path / "model") == f"{source} lacks '{absent}'"
-
-
-def test_a_file_that_does_not_say_how_text_is_cut(tmp_path):
-    source, _ = llama(tmp_path, without=["tokenizer.ggml.pre"])
-    assert "tokenizer.ggml.pre must be one of" in refusal(source, tmp_path / "model")
-
-
-@pytest.mark.parametrize(
-    "absent", ["blk.1.attn_q.weight", "blk.0.ffn_norm.weight", "token_embd.weight"]
-)
-def test_a_missing_weight(tmp_path, absent):
-    source, _ = llama(tmp_path, without=[absent])
-    assert "Missing 1 parameters" in refusal(source, tmp_path / "model")
 
 
 def test_half_a_file(tmp_path):

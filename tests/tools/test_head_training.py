@@ -10,14 +10,7 @@ from lablib.inference.speculation.speculative_iterator import SpeculativeTokenIt
 from lablib.models import LanguageModel, llama_config, load, load_head, zoo
 from lablib.models.head import DraftHead
 from lablib.tools import chat_prompts, descent, head_training
-from lablib.tools.head_training import (
-    HEADS,
-    HeadRecipe,
-    guesses,
-    prompts_of,
-    save_head,
-    train_head,
-)
+from lablib.tools.head_training import HEADS, HeadRecipe, guesses, prompts_of, save_head, train_head
 from lablib.tools.saving import save
 from lablib.validation import BadValue
 
@@ -25,6 +18,7 @@ import mlx.core as mx
 import numpy as np
 import pytest
 from mlx.utils import tree_flatten
+from oracles.refusals import refuses
 
 TINY = HeadRecipe(
     "teacher", chat=False, texts=24, max_tokens=12, intermediate_size=16, steps=12, batch=8, ids=64
@@ -67,8 +61,7 @@ def test_a_run_that_was_stopped_ends_in_the_same_weights(teacher, tmp_path, monk
         run("stopped")
     assert (tmp_path / "stopped" / "resume.safetensors").is_file()
     monkeypatch.setattr(descent.Progress, "add", add)
-    with pytest.raises(BadValue, match="another recipe"):
-        run("stopped", learning_rate=0.5)
+    refuses(BadValue, "another recipe", run, "stopped", learning_rate=0.5)
     again = run("stopped")
     assert same(weights(whole), weights(again))
     assert sorted(path.name for path in again.iterdir()) == [
@@ -77,8 +70,7 @@ def test_a_run_that_was_stopped_ends_in_the_same_weights(teacher, tmp_path, monk
     before = (again / "model.safetensors").stat().st_mtime_ns
     assert run("stopped") == again  # a finished run is left as it is
     assert (again / "model.safetensors").stat().st_mtime_ns == before
-    with pytest.raises(BadValue, match="another recipe"):
-        run("stopped", seed=3)
+    refuses(BadValue, "another recipe", run, "stopped", seed=3)
 
 
 def test_it_learns(teacher, tmp_path):
@@ -96,20 +88,16 @@ def test_what_is_saved_comes_back_for_its_own_model_only(teacher, tmp_path):
     path = save_head(head, tmp_path / "head", "teacher")
     back = load_head(path, model)
     assert back.ids.tolist() == [*range(0, 512, 3)]
-    for (name, a), (_, b) in zip(
-        tree_flatten(head.parameters()), tree_flatten(back.parameters()), strict=True
-    ):
+    pairs = zip(tree_flatten(head.parameters()), tree_flatten(back.parameters()), strict=True)
+    for (name, a), (_, b) in pairs:
         assert np.abs(np.array(a - b)).max() < 1e-3, name  # stored in float16
     other = LanguageModel(model.config, seed=2)
     with pytest.raises(BadValue, match="target must be the 'teacher' that the head was trained on"):
         load_head(path, other)
-    with pytest.raises(BadValue, match="does not hold a draft head"):
-        load_head(teacher.target, model)
-    with pytest.raises(BadValue, match=r"config\.json is missing"):
-        load_head(tmp_path / "nothing", model)
+    refuses(BadValue, "does not hold a draft head", load_head, teacher.target, model)
+    refuses(BadValue, r"config\.json is missing", load_head, tmp_path / "nothing", model)
     (path / "model.safetensors").write_bytes(b"x" * 100)
-    with pytest.raises(BadValue, match="corrupt or truncated"):
-        load_head(path, model)
+    refuses(BadValue, "corrupt or truncated", load_head, path, model)
 
 
 def test_questions_are_varied_and_the_unseen_are_of_other_topics():
@@ -140,9 +128,8 @@ def test_questions_are_varied_and_the_unseen_are_of_other_topics():
 
 def test_a_guess_in_training_is_the_guess_that_the_head_makes_as_it_drafts():
     """At every place of a text, by running the head with a cache of its own: to rounding."""
-    target = LanguageModel(
-        llama_config(32, d_model=16, n_heads=4, n_kv_heads=2, n_layers=2, d_ff=32), seed=1
-    )
+    shape = llama_config(32, d_model=16, n_heads=4, n_kv_heads=2, n_layers=2, d_ff=32)
+    target = LanguageModel(shape, seed=1)
     head = DraftHead(target, range(32), 24, seed=2)
     tokens = mx.random.randint(0, 32, (2, 9), key=mx.random.key(3))
     states = target.hidden(tokens)

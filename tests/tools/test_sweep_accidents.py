@@ -1,5 +1,6 @@
 """What sweeps survive: kills at any moment, two writers, a damaged file, a full disk, no answer."""
 
+import contextlib
 import errno
 import json
 import math
@@ -10,6 +11,7 @@ import stat
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import lablib
@@ -28,6 +30,7 @@ import numpy as np
 import psutil
 import pytest
 from kills import KINDS, LAUNCH, Trials
+from oracles.refusals import refuses
 
 UNITS = [{"problem": i, "temperature": t} for t in (0.5, 1.0) for i in range(4)]
 LONG = """
@@ -61,6 +64,22 @@ def launched(ranks: int, code: str, *arguments: str) -> subprocess.Popen:
     return subprocess.Popen([sys.executable, "-c", LAUNCH, str(ranks), *command])
 
 
+@contextlib.contextmanager
+def killed(code: str, out: Path) -> Iterator[subprocess.Popen]:
+    """Start a sweep of a process of its own, and kill it at the end."""
+    process = subprocess.Popen([sys.executable, "-c", code, str(out)])
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+@pytest.fixture
+def out(tmp_path: Path) -> Path:
+    return tmp_path / "out.jsonl"
+
+
 def children(process: subprocess.Popen, count: int) -> list[psutil.Process]:
     end = time.monotonic() + 30
     found = []
@@ -69,6 +88,12 @@ def children(process: subprocess.Popen, count: int) -> list[psutil.Process]:
         time.sleep(0.02)
         found = psutil.Process(process.pid).children()
     return found
+
+
+def written(out: Path, *lines: object) -> Path:
+    """Write a file of such lines."""
+    out.write_text("".join(f"{json.dumps(each)}\n" for each in lines))
+    return out
 
 
 def until(exists: Path) -> None:
@@ -81,8 +106,7 @@ def until(exists: Path) -> None:
 @pytest.mark.thorough
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
 @pytest.mark.parametrize("ranks", [1, 2])
-def test_ranks_end_with_their_launcher(ranks: int, number: int, tmp_path: Path) -> None:
-    out = tmp_path / "out.jsonl"
+def test_ranks_end_with_their_launcher(ranks: int, number: int, out: Path) -> None:
     launcher = launched(ranks, LONG, str(out))
     found = children(launcher, ranks)
     until(out)
@@ -124,11 +148,9 @@ def test_a_rank_behind_another_command_takes_nothing_else_for_its_pipe(tmp_path:
         assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_one_writer_at_a_time(tmp_path: Path, capsys) -> None:
-    out = tmp_path / "out.jsonl"
+def test_one_writer_at_a_time(out: Path, capsys) -> None:
     options = ["--problems", "2", "--n", "2", "--out", str(out)]
-    first = subprocess.Popen([sys.executable, "-c", LONG, str(out)])
-    try:
+    with killed(LONG, out) as first:
         until(out)
         assert __main__.main(["sweep", "votes", "draft", *options]) == 2
         said = capsys.readouterr().err
@@ -136,16 +158,13 @@ def test_one_writer_at_a_time(tmp_path: Path, capsys) -> None:
         holder = f"is being written by process {first.pid} ({socket.gethostname()}) since {day}"
         assert holder in said
         assert first.poll() is None
-    finally:
-        first.kill()
-        first.wait()
     assert not out.with_name("out.jsonl.damaged").exists()
     with pytest.raises(BadValue, match="holds a sweep with"):  # its lock has ended with it
         swept(out)
 
 
 @pytest.mark.parametrize("number", ["ENOSYS", "ENOLCK", "EOPNOTSUPP"])
-def test_where_a_disk_knows_no_locks_there_is_one_writer_too(number: str, tmp_path: Path) -> None:
+def test_where_a_disk_knows_no_locks_there_is_one_writer_too(number: str, out: Path) -> None:
     """Who was killed was said to be writing for ever, or nothing ran at all."""
     unlocked = f"""
 import errno, fcntl, os
@@ -154,28 +173,19 @@ def flock(*_):
 fcntl.flock = flock
 {LONG}
 """
-    out = tmp_path / "out.jsonl"
-    first = subprocess.Popen([sys.executable, "-c", unlocked, str(out)])
-    try:
+    with killed(unlocked, out) as first:
         until(out)
         second = [sys.executable, "-c", unlocked, str(out)]
         done = subprocess.run(second, capture_output=True, text=True)
         assert f"{out} is being written by process {first.pid}, as " in done.stderr
         assert first.poll() is None
-    finally:
-        first.kill()
-        first.wait()
     had = len(out.read_text().splitlines())
-    more = subprocess.Popen([sys.executable, "-c", unlocked, str(out)])
-    try:
+    with killed(unlocked, out) as more:
         end = time.monotonic() + 30
         while len(out.read_text().splitlines()) == had:
             assert more.poll() is None
             assert time.monotonic() < end
             time.sleep(0.1)
-    finally:
-        more.kill()
-        more.wait()
 
 
 def a_folder(path: Path) -> None:
@@ -212,10 +222,8 @@ def test_what_is_no_file_is_refused_before_any_work(make, linked, tmp_path, monk
     assert __main__.main(["sweep", "votes", "draft", "--out", str(out)]) == 2
     what = make.__name__.replace("_", " ")
     assert capsys.readouterr().err == f"lablib: out must be a file, and {out} is {what}\n"
-    with pytest.raises(BadValue, match="out must be a file"):
-        swept(out)
-    with pytest.raises(OSError, match="there"):
-        write_whole(Path("there"), "text")
+    refuses(BadValue, "out must be a file", swept, out)
+    refuses(OSError, "there", write_whole, Path("there"), "text")
     assert Path("there").stat().st_mode == kind
     assert {each.name for each in tmp_path.iterdir()} == {"there", out.name}
 
@@ -250,8 +258,7 @@ def test_a_file_that_is_another_one_by_now_ends_the_sweep_at_once(how, tmp_path:
 
 
 def test_a_picture_is_not_drawn_over_its_records(tmp_path: Path, capsys) -> None:
-    out = tmp_path / "votes.png"
-    out.write_text(f"{json.dumps(header('votes', ['problem'], {}))}\n")
+    out = written(tmp_path / "votes.png", header("votes", ["problem"], {}))
     before = out.read_bytes()
     (tmp_path / "link.svg").symlink_to(out)
     for options in ([], ["--out", str(tmp_path / "link.svg")]):
@@ -296,23 +303,20 @@ def test_a_stranger_at_the_door_is_not_heard(words: bytes, monkeypatch) -> None:
 
 
 @pytest.mark.parametrize("settings", [{"\x1b[2Jkey": 1}, {"seed": "\x1b[31m\u009b31m\ud800"}])
-def test_another_sweeps_file_says_nothing_to_a_terminal(settings, tmp_path: Path) -> None:
-    out = tmp_path / "out.jsonl"
+def test_another_sweeps_file_says_nothing_to_a_terminal(settings, out: Path) -> None:
     first = header("sweep", list(UNITS[0]), settings)
-    out.write_text(f"{json.dumps(first)}\n")
+    written(out, first)
     with pytest.raises(BadValue, match="holds a sweep with") as refused:
         Records(out, first | {"settings": {"seed": 1}}, grouped(UNITS))
     assert str(refused.value).isprintable()
 
 
-def test_a_lock_leaves_nothing_and_is_taken_again(tmp_path: Path) -> None:
-    out = tmp_path / "out.jsonl"
+def test_a_lock_leaves_nothing_and_is_taken_again(tmp_path: Path, out: Path) -> None:
     swept(out)
     assert [each.name for each in tmp_path.iterdir()] == ["out.jsonl"]
     first = header("sweep", list(UNITS[0]), {})
     records = Records(out, first, grouped(UNITS))
-    with pytest.raises(BadValue, match=f"written by process {os.getpid()}"):
-        Records(out, first, grouped(UNITS))
+    refuses(BadValue, f"written by process {os.getpid()}", Records, out, first, grouped(UNITS))
     records.close()
     for other in ("sweep", "votes"):  # a refusal gives it back as well
         with pytest.raises(BadValue, match="holds a sweep with"):
@@ -335,10 +339,8 @@ def test_a_lock_leaves_nothing_and_is_taken_again(tmp_path: Path) -> None:
         (lambda line: b"", "JSONDecodeError"),
     ],
 )
-def test_a_damaged_line_is_named_set_aside_and_computed_again(
-    damage, why: str, tmp_path: Path, capsys
-) -> None:
-    out, asked = tmp_path / "out.jsonl", []
+def test_a_damaged_line_is_named_set_aside_and_computed_again(damage, why, out, capsys):
+    asked = []
     found = swept(out)
     whole = out.read_bytes()
     lines = whole.splitlines()
@@ -368,25 +370,22 @@ def test_what_is_set_aside_goes_by_no_link_into_another_file(tmp_path: Path) -> 
     out.with_name("out.jsonl.damaged").symlink_to(mine)
     damaged = out.read_bytes() + b"anything\n"
     out.write_bytes(damaged)
-    with pytest.raises(OSError, match=r"out\.jsonl\.damaged"):
-        swept(out)
+    refuses(OSError, r"out\.jsonl\.damaged", swept, out)
     assert mine.read_text() == "# mine\n"
     assert out.read_bytes() == damaged
 
 
-def test_what_is_set_aside_waits_for_nobody_at_a_pipe(tmp_path: Path) -> None:
-    out = tmp_path / "out.jsonl"
+def test_what_is_set_aside_waits_for_nobody_at_a_pipe(out: Path) -> None:
     swept(out)
     os.mkfifo(out.with_name("out.jsonl.damaged"))
     damaged = out.read_bytes() + b"anything\n"
     out.write_bytes(damaged)
-    with pytest.raises(ValueError, match=r"out\.jsonl\.damaged is a pipe"):
-        swept(out)
+    refuses(ValueError, r"out\.jsonl\.damaged is a pipe", swept, out)
     assert out.read_bytes() == damaged
 
 
-def test_lines_that_are_there_twice_count_once(tmp_path: Path, capsys) -> None:
-    out, asked = tmp_path / "out.jsonl", []
+def test_lines_that_are_there_twice_count_once(out: Path, capsys) -> None:
+    asked = []
     found = swept(out)
     whole = out.read_bytes()
     lines = whole.splitlines(keepends=True)
@@ -405,8 +404,7 @@ def test_lines_that_are_there_twice_count_once(tmp_path: Path, capsys) -> None:
     assert sorted(out.read_bytes().splitlines()) == sorted(whole.splitlines())
 
 
-def test_many_damaged_lines_are_said_in_few(tmp_path: Path, capsys) -> None:
-    out = tmp_path / "out.jsonl"
+def test_many_damaged_lines_are_said_in_few(out: Path, capsys) -> None:
     swept(out)
     with out.open("ab") as file:
         file.write(b"?\n" * 500)
@@ -417,8 +415,8 @@ def test_many_damaged_lines_are_said_in_few(tmp_path: Path, capsys) -> None:
     assert "and 485 more" in said[-1]
 
 
-def test_a_disk_that_takes_half_a_line_gives_it_back(tmp_path: Path, monkeypatch) -> None:
-    out, real = tmp_path / "out.jsonl", os.write
+def test_a_disk_that_takes_half_a_line_gives_it_back(out: Path, monkeypatch) -> None:
+    real = os.write
     records = Records(out, header("sweep", ["problem"], {}), [[{"problem": 1}]])
     before = out.read_bytes()
     room = [10]
@@ -448,10 +446,8 @@ def test_an_array_is_no_name(name: str) -> None:
     asked = {"what": "acceptance", "model": "draft"}
     array = np.array(["draft", "sums"])
     wrong = (array,) if name == "rules" else array
-    with pytest.raises(
-        (BadValue, BadType), match=rf"^{name.removesuffix('s')} must be .*got array"
-    ):
-        Asked(**asked | {name: wrong})
+    said = rf"^{name.removesuffix('s')} must be .*got array"
+    refuses((BadValue, BadType), said, Asked, **asked | {name: wrong})
 
 
 def test_votes_without_an_answer_say_why(tmp_path: Path, capsys) -> None:
@@ -513,21 +509,17 @@ def test_a_line_of_another_shape_is_damaged(change, why: str, tmp_path: Path, ca
     """It would count as finished for good, and end every plot with words of Python's."""
     broken = {key: value for key, value in (VOTE | change).items() if value is not ...}
     first = header("votes", ["task", "problem"], {"n": [1, 2]})
-    lines = [first, VOTE | {"problem": 1}, broken]
-    out = tmp_path / "votes.jsonl"
-    out.write_text("".join(f"{json.dumps(each)}\n" for each in lines))
+    out = written(tmp_path / "votes.jsonl", first, VOTE | {"problem": 1}, broken)
     assert read(out)[1] == [VOTE | {"problem": 1}]
-    assert f"line 3 is damaged ({why.split(':')[0]}" in capsys.readouterr().err.replace(
-        "TypeError: ", ""
-    )
+    said = capsys.readouterr().err.replace("TypeError: ", "")
+    assert f"line 3 is damaged ({why.split(':')[0]}" in said
 
 
 def test_counts_that_cannot_be_are_damaged(tmp_path: Path, capsys) -> None:
     odd = [{"accepted": 5}, {"reached": 7}, {"rounds": -1}]
     broken = [COUNTS | change | {"problem": i} for i, change in enumerate(odd, start=1)]
-    out = tmp_path / "acceptance.jsonl"
-    lines = [header("acceptance", ["problem"], {}), COUNTS, *broken]
-    out.write_text("".join(f"{json.dumps(each)}\n" for each in lines))
+    first = header("acceptance", ["problem"], {})
+    out = written(tmp_path / "acceptance.jsonl", first, COUNTS, *broken)
     assert read(out)[1] == [COUNTS]
     assert capsys.readouterr().err.count("is damaged (ValueError: ") == 3
 
@@ -538,18 +530,14 @@ def test_what_would_be_read_as_damaged_is_refused_before_it_is_written(what, kep
     """Each further run would have set it aside, and computed it again."""
     out = tmp_path / "out.jsonl" if kept else None
     named = rf"failed at .*BadValue: what must be another name than '{what}', or units.*KeyError"
-    with pytest.raises(SweepError, match=named):
-        run(grouped(UNITS, 2), work, out=out, what=what, progress=False)
+    refuses(SweepError, named, run, grouped(UNITS, 2), work, out=out, what=what, progress=False)
     if kept:
         assert read(out)[1] == []
 
 
 @pytest.mark.parametrize(
     ("record", "said"),
-    [
-        ({"i": 9}, r'got {"i":9}'),
-        ({"i": 0, "x": "\ud800"}, r"UnicodeEncodeError: .*surrogates"),
-    ],
+    [({"i": 9}, r'got {"i":9}'), ({"i": 0, "x": "\ud800"}, r"UnicodeEncodeError: .*surrogates")],
 )
 def test_a_record_that_would_cost_others_theirs_is_its_units_failure(record, said, tmp_path):
     """Four became one; and of a whole round nothing was written."""
@@ -569,10 +557,8 @@ def test_units_whose_keys_are_no_texts_are_refused(tmp_path):
 
 @pytest.mark.parametrize("change", [{"settings": [1]}, {"unit": 5}, {"sweep": None}])
 def test_a_first_line_of_another_shape_is_no_sweeps(change, tmp_path: Path) -> None:
-    out = tmp_path / "votes.jsonl"
-    out.write_text(json.dumps(header("votes", ["problem"], {}) | change) + "\n")
-    with pytest.raises(BadValue, match="is no file of a sweep"):
-        read(out)
+    out = written(tmp_path / "votes.jsonl", header("votes", ["problem"], {}) | change)
+    refuses(BadValue, "is no file of a sweep", read, out)
 
 
 DRAWN = {
@@ -605,25 +591,21 @@ def test_a_file_that_cannot_be_drawn_is_named(settings, record, tmp_path: Path, 
     asked = {key: value for key, value in (DRAWN | settings).items() if value is not ...}
     row = {"task": "sums", "problem": 0, "temperature": 1.0, "truth": "4", "answers": ["4", "5"]}
     row |= {"logprobs": [-1.0, -2.0], "tokens": 3}
-    out = tmp_path / "votes.jsonl"
     first = header("votes", ["task", "problem"], asked)
-    out.write_text("".join(f"{json.dumps(each)}\n" for each in (first, row | record)))
+    out = written(tmp_path / "votes.jsonl", first, row | record)
     assert __main__.main(["sweep", "plot", str(out)]) == 2
     said = capsys.readouterr().err
     *lines, last = said.splitlines()
     damaged = f"lablib: {out}, line 2 is damaged ("
     assert all(line.startswith(damaged) for line in lines)
-    wrong = (
-        f"lablib: {out} holds no record yet" if lines else f"lablib: {out} is no sweep's file, or"
-    )
-    assert last.startswith(wrong)
+    wrong = "holds no record yet" if lines else "is no sweep's file, or"
+    assert last.startswith(f"lablib: {out} {wrong}")
     assert "".join([*lines, last]).isprintable()
     assert len(said) < 300 + 2 * len(str(out))
     assert not out.with_suffix(".png").exists()
-    out.write_text("".join(f"{json.dumps(each)}\n" for each in (first | {"settings": DRAWN}, row)))
+    written(out, first | {"settings": DRAWN}, row)
     assert __main__.main(["sweep", "plot", str(out)]) == 0
-    nothing = row | {"answers": [None, None]}
-    out.write_text("".join(f"{json.dumps(x)}\n" for x in (first | {"settings": DRAWN}, nothing)))
+    written(out, first | {"settings": DRAWN}, row | {"answers": [None, None]})
     assert __main__.main(["sweep", "plot", str(out)]) == 2
     assert f"lablib: {out}: no answer to sums by " in capsys.readouterr().err
 
@@ -638,11 +620,10 @@ def test_a_picture_that_cannot_be_made_is_named(tmp_path: Path, capsys) -> None:
     """Matplotlib finds out when it draws: infinity has no place on an axis of whole numbers."""
     asked = DRAWN | {"draft": "draft", "gammas": [0, 4], "rules": ["rejection"], "n": [1]}
     row = {"problem": 0, "temperature": 1.0, "seconds": 0.5, "tokens": 9, "host": "h"}
-    out = tmp_path / "speed.jsonl"
     first = header("speed", ["n", "gamma"], asked)
     settings = [(1, 0), (8, 0), (1, 4), (8, 4), (float("inf"), 0)]
-    lines = [first, *(row | {"n": n, "gamma": gamma} for n, gamma in settings)]
-    out.write_text("".join(f"{json.dumps(each)}\n" for each in lines))
+    rows = [row | {"n": n, "gamma": gamma} for n, gamma in settings]
+    out = written(tmp_path / "speed.jsonl", first, *rows)
     assert __main__.main(["sweep", "plot", str(out)]) == 2
     assert f"{out} is no sweep's file, or damaged: " in capsys.readouterr().err
     assert not out.with_suffix(".png").exists()
@@ -655,11 +636,9 @@ def test_a_file_has_one_writer_by_whatever_name_and_without_its_lock(tmp_path):
     Records(out, *asked).close()
     os.link(out, other)
     records = Records(out, *asked)
-    with pytest.raises(BadValue, match="is being written by another"):
-        Records(other, *asked)
+    refuses(BadValue, "is being written by another", Records, other, *asked)
     (tmp_path / ".x.jsonl.lock").unlink()
-    with pytest.raises(BadValue, match="is being written by another"):
-        Records(out, *asked)
+    refuses(BadValue, "is being written by another", Records, out, *asked)
     records.add([line({"problem": 1})])
     records.close()
     Records(other, *asked).close()

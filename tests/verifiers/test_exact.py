@@ -9,7 +9,7 @@ from lablib.validation import BadType, BadValue
 
 import mlx.core as mx
 import numpy as np
-import pytest
+from oracles.refusals import refuses
 from scipy.special import log_expit
 
 TOKENIZER = load_tokenizer()
@@ -57,11 +57,7 @@ def test_log_weight_of_log_odds_is_a_log_probability():
 
 
 def test_bad_input():
-    with pytest.raises(BadType, match="check must be callable"):
-        Exact(TOKENIZER, True)
-    with pytest.raises(BadType, match="tokenizer must have a decode method"):
-        Exact(None, bool)
-    with pytest.raises(BadValue, match="temperature must be positive"):
-        log_weight(zero, temperature=0.0)
-    with pytest.raises(BadType, match="verifier must be callable"):
-        log_weight("log_prob")
+    refuses(BadType, "check must be callable", Exact, TOKENIZER, True)
+    refuses(BadType, "tokenizer must have a decode method", Exact, None, bool)
+    refuses(BadValue, "temperature must be positive", log_weight, zero, temperature=0.0)
+    refuses(BadType, "verifier must be callable", log_weight, "log_prob")

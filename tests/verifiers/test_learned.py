@@ -15,6 +15,7 @@ from lablib.tools.verifier_training import VerifierRecipe, save_verifier, train_
 import mlx.core as mx
 import numpy as np
 import pytest
+from oracles.refusals import refuses
 
 V, D = 64, 32
 PROMPT = [1, 5, 9, 6]
@@ -102,8 +103,7 @@ def test_hidden_states_are_what_the_output_layer_reads(config) -> None:
     ],
 )
 def test_bad_input_is_refused_in_one_line(verifier: Verifier, call, message: str) -> None:
-    with pytest.raises((ValueError, TypeError), match=message):
-        call(verifier)
+    refuses((ValueError, TypeError), message, call, verifier)
 
 
 TASK = llama_config(512, D, 2, 1)  # the tasks' vocabulary
@@ -128,15 +128,12 @@ def test_training_lowers_the_loss_and_repeats_itself(folder: Path, tmp_path: Pat
     again = train_verifier(tmp_path / "again", recipe=recipe, progress=False)
     other = VerifierRecipe(target=str(folder / "target"), **TINY, seed=1)
     other = train_verifier(tmp_path / "other", recipe=other, progress=False)
-    stored = [
-        (path / "model.safetensors").read_bytes() for path in (folder / "verifier", again, other)
-    ]
+    folders = (folder / "verifier", again, other)
+    stored = [(path / "model.safetensors").read_bytes() for path in folders]
     assert stored[0] == stored[1] != stored[2]
 
 
-def test_it_is_stored_in_half_precision_and_is_no_language_model(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_it_is_stored_in_half_precision_and_is_no_language_model(folder, monkeypatch):
     weights = mx.load(str(folder / "verifier" / "model.safetensors"))
     assert {w.dtype for w in weights.values()} == {mx.float16}
     assert weights["weight"].shape == (512, D)
@@ -167,18 +164,13 @@ def test_it_knows_its_model_in_every_type(folder: Path, dtype: mx.Dtype) -> None
 
 def test_it_refuses_another_model_and_broken_files(folder: Path, tmp_path: Path) -> None:
     other = LanguageModel(TASK, seed=2)
-    with pytest.raises(ValueError, match="was trained on"):
-        load_verifier(folder / "verifier", model=other)
-    with pytest.raises(ValueError, match="is missing"):
-        load_verifier(tmp_path / "nothing")
-    with pytest.raises(ValueError, match="does not hold a verifier, but a 'llama'"):
-        load_verifier(folder / "target")
-    with pytest.raises(TypeError, match="name must be"):
-        load_verifier(7)
+    refuses(ValueError, "was trained on", load_verifier, folder / "verifier", model=other)
+    refuses(ValueError, "is missing", load_verifier, tmp_path / "nothing")
+    refuses(ValueError, "does not hold a verifier, but a 'llama'", load_verifier, folder / "target")
+    refuses(TypeError, "name must be", load_verifier, 7)
     broken = tmp_path / "broken"
     broken.mkdir()
     (broken / "config.json").write_text((folder / "verifier" / "config.json").read_text())
     (broken / "model.safetensors").write_bytes(b"no weights")
     model, _ = zoo.load(folder / "target")
-    with pytest.raises(ValueError, match="is corrupt or truncated"):
-        load_verifier(broken, model=model)
+    refuses(ValueError, "is corrupt or truncated", load_verifier, broken, model=model)

@@ -11,6 +11,7 @@ from lablib.validation import BadType, BadValue
 import mlx.core as mx
 import numpy as np
 import pytest
+from oracles.refusals import refuses
 from scipy.special import log_expit
 from scipy.stats import kstest, t
 
@@ -94,12 +95,9 @@ def test_a_heavy_tail_is_overoptimised_and_a_gaussian_is_not():
 
 
 def test_bad_input():
-    with pytest.raises(BadType, match="verifier must be callable"):
-        Noisy(None, 1.0)
-    with pytest.raises(BadValue, match="scale must be at least 0"):
-        Noisy(zero, -1.0)
-    with pytest.raises(BadValue, match=r"df must be at least 0\.2"):
-        Noisy(zero, 1.0, df=0.0)
+    refuses(BadType, "verifier must be callable", Noisy, None, 1.0)
+    refuses(BadValue, "scale must be at least 0", Noisy, zero, -1.0)
+    refuses(BadValue, r"df must be at least 0\.2", Noisy, zero, 1.0, df=0.0)
     with pytest.raises(BadValue, match="must have shape"):
         Noisy(zero, 1.0)(mx.zeros(3))
     with pytest.raises(BadValue, match="lengths must have shape"):

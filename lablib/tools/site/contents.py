@@ -36,8 +36,8 @@ _FIRST = "generate stream sample_n majority_vote best_of_n speculative_decode fo
 _INDEX = """# lablib
 
 A lab for seeing how language models choose their words: by chance (sampling), by vote, and with a
-small model that guesses ahead for a large one (speculative decoding). In its lessons every claim is
-code that ran, and every picture has a slider.
+small model that guesses ahead for a large one (speculative decoding). What its lessons claim is
+checked by code, and many of their pictures move.
 
 **Begin here:** [play with two models](play.md) in this browser, nothing is installed. Then read
 [00 · Start here](00_start_here.ipynb), and the lessons in order.
