@@ -118,7 +118,7 @@ def score_folder(
     files: dict[str, list[str]] = {}
     whose = owners("folder", {})
     for path in submissions(folder):
-        student = whose(path.relative_to(folder).as_posix())
+        student, _ = whose(path.relative_to(folder).as_posix())
         files.setdefault(student, []).append(str(path))
     if not files:
         raise BadValue(f"folder must hold notebooks or Python files, got none in {str(folder)!r}")

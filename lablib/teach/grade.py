@@ -190,13 +190,16 @@ def _held(
 
 @dataclass(frozen=True)
 class _Job:
-    """A folder to grade, within limits, with or without a list of students and of lessons."""
+    """A folder to grade, within limits, with or without a list of students and of lessons.
+
+    ``owner`` tells whose a file is, and what of its path says so.
+    """
 
     folder: Path
     limits: Limits
     people: Mapping[str, str]
     lessons: Sequence[str]
-    whose: Callable[[str], str]
+    owner: Callable[[str], tuple[str, str]]
     scheme: Scheme
     ours: Sequence[Path]
 
@@ -204,14 +207,15 @@ class _Job:
         """Yield what is said of every file, in any order."""
         from tqdm import tqdm
 
-        orders, counts = [], Counter[str]()
+        orders, counts, left_out = [], Counter[str](), set()
         for path in sorted(submissions(self.folder), key=lambda path: len(path.parts)):
             inside = path.relative_to(self.folder).as_posix()
-            folder = inside.partition("/")[0]  # nobody uses up another's by a name
-            counts[folder] += 1
-            if counts[folder] <= FILES:
-                orders.append(Order(str(path), inside, folder, self.lessons))
-            elif counts[folder] == FILES + 1:
+            student, place = self.owner(inside)  # nobody uses up another's by a name
+            counts[place] += 1
+            if counts[place] <= FILES:
+                orders.append(Order(str(path), inside, place, self.lessons))
+            elif student not in left_out:  # everybody has a row
+                left_out.add(student)
                 why = f"is not judged: more than {FILES} files are in that folder"
                 yield inside, {"unreadable": why}
         bar = tqdm(total=len(orders), unit="notebook", file=sys.stderr, disable=not progress)
@@ -219,6 +223,10 @@ class _Job:
             for order, told in found:
                 yield order.name, told
                 bar.update()
+
+    def whose(self, path: str) -> str:
+        """Return whose a file is."""
+        return self.owner(path)[0]
 
     def report(self, said: Said) -> GradeReport:
         """Return the report on what is known by now."""

@@ -203,7 +203,9 @@ def _told_of(pid: int) -> dict[str, Any]:
         found["cpu"] = sum(psutil.Process(pid).cpu_times()[:2])
     for status in Path(f"/proc/{pid}/task").glob("*/status"):  # the first may tell nothing
         with contextlib.suppress(OSError):
-            for name, value in re.findall(r"^(Vm\w+|Threads):\s*(\d+)", status.read_text(), re.M):
+            for name, value in re.findall(
+                r"^(Vm\w+|Threads):\s*(\d+)", status.read_text("latin-1"), re.M
+            ):
                 found[name] = max(found.get(name, 0), int(value))
     return found
 

@@ -16,13 +16,16 @@ ARCHIVES = (".zip", ".tar", ".gz", ".tgz", ".xz", ".bz2", ".7z", ".rar")
 PRESETS = {
     "folder": r"^(?P<student>[^/]+?)(?:/|\.[^./]*$)",  # or of a file at the top its own name
     "moodle": r"(?:^|/)(?P<student>[^/]+?)_\d+_assignsubmission_",
-    "canvas": r"(?:^|/)(?P<student>[^/_]+)(?:_late|_LATE)?_\d+_\d+_[^/]*$",
-    "github": r"^(?:[^/]*-submissions/)?[^/-]+-(?P<student>[^/]+)/",
+    # The outermost part that looks so counts: what is within was named by who handed it in.
+    "canvas": r"^(?:[^/]*/)*?(?P<student>[^/_]+)(?:_late|_LATE)?_\d+_\d+_",
+    "github": r"^(?:[^/-]+-submissions/)?[^/-]+-(?P<student>[^/]+)/",
 }
 
 
-def owners(student: str, people: Mapping[str, str]) -> Callable[[str], str]:
-    """Return what tells whose a file is, by its path within the folder.
+def owners(student: str, people: Mapping[str, str]) -> Callable[[str], tuple[str, str]]:
+    """Return what tells whose a file is, by its path within the folder, and how that begins.
+
+    Files whose paths begin alike were handed in by one, whatever name they claim.
 
     Args:
         student: a preset's name, or a regular expression with a group ``student``; what it does not
@@ -43,10 +46,10 @@ def owners(student: str, people: Mapping[str, str]) -> Callable[[str], str]:
         )
     known = {key.lower(): name for name, id_ in people.items() for key in (id_, name)}
 
-    def whose(inside: str) -> str:
+    def whose(inside: str) -> tuple[str, str]:
         found = pattern.search(inside) or re.match(PRESETS["folder"], inside)
         name = printable((found and found["student"]) or inside).strip()
-        return known.get(name.lower(), name)
+        return known.get(name.lower(), name), inside[: found.end("student") if found else None]
 
     return whose
 

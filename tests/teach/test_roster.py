@@ -21,6 +21,10 @@ import pytest
         ("github", "lab0-ada-l/00.ipynb", "ada-l"),
         ("github", "lab0-submissions/lab0-ada/00.ipynb", "ada"),
         (r"^hw1/(?P<student>\w+)@", "hw1/ada@x.org/00.ipynb", "ada"),
+        # A name within what was handed in is its author's, and says nothing.
+        ("canvas", "mal_123_4567_hw/ada_1_2_00.py", "mal"),
+        ("github", "lab0-mal-submissions/lab0-ada/00.py", "mal-submissions"),
+        ("moodle", "Mal_1_assignsubmission_file/Ada Ng_2_assignsubmission_file/00.py", "Mal"),
         ("moodle", "ada/00.ipynb", "ada"),  # what it does not match is its outer folder's
         ("folder", "an7/x.py", "Ada Ng"),  # an id on the roster
         ("folder", "ADA NG.py", "Ada Ng"),
@@ -28,13 +32,29 @@ import pytest
     ],
 )
 def test_one_expression_and_the_list_say_whose_a_file_is(student, inside, name):
-    assert owners(student, {"Ada Ng": "an7"})(inside) == name
+    assert owners(student, {"Ada Ng": "an7"})(inside)[0] == name
 
 
 def test_a_name_shows_no_orders_to_a_terminal():
     whose = owners("folder", {})
-    assert whose("\x1b[2J/x.py").isprintable()
-    assert whose("a\u200bda/x.py") != "ada"
+    assert whose("\x1b[2J/x.py")[0].isprintable()
+    assert whose("a\u200bda/x.py")[0] != "ada"
+
+
+def test_what_was_handed_in_by_one_begins_alike():
+    whose = owners("github", {})
+    assert whose("lab0-submissions/lab0-ada/a/b.py")[1] == "lab0-submissions/lab0-ada"
+    assert whose("lab0-submissions/lab0-mal/c.py")[1] == "lab0-submissions/lab0-mal"
+
+
+def test_a_link_or_a_path_that_is_too_long_stops_nobody(tmp_path):
+    (tmp_path / "ada.py").write_text("x = 1")
+    (tmp_path / "mal").symlink_to("a" * 300)
+    inner = tmp_path / "eve"
+    inner.mkdir()
+    (inner / "link").symlink_to("b" * 300)
+    assert [path.name for path in submissions(tmp_path)] == ["ada.py"]
+    assert not_read(tmp_path) == ["eve", "mal"]
 
 
 @pytest.mark.parametrize("text", ["(", "no group", "[a-", r"(\w+)"])
@@ -107,3 +127,20 @@ def test_a_file_is_read_to_a_size_and_a_link_never(tmp_path, monkeypatch):
     monkeypatch.setattr("lablib.teach.handed_in.LARGEST", 3)
     with pytest.raises(ValueError, match="it has more than 0 MB"):
         read_bytes(tmp_path / "a.py")
+
+
+def test_too_many_files_cost_who_handed_them_in_and_everybody_has_a_row(tmp_path, monkeypatch):
+    monkeypatch.setattr(grading, "FILES", 3)
+    monkeypatch.setattr(grading, "judge", lambda orders, *_: ((each, {}) for each in orders))
+    class_ = tmp_path / "lab0-submissions"
+    for student, count in {"ada": 1, "mal": 7, "zoe": 2}.items():
+        (class_ / f"lab0-{student}").mkdir(parents=True)
+        for i in range(count):
+            (class_ / f"lab0-{student}" / f"{i}.py").write_text("x = 1")
+    owner = owners("github", {})
+    job = grading._Job(tmp_path, None, {}, [], owner, grading.Scheme(), [])
+    said = dict(job.work(1, False))
+    assert [owner(path)[0] for path, told in said.items() if told] == ["mal"]
+    assert sorted(owner(path)[0] for path, told in said.items() if not told) == (
+        ["ada"] + ["mal"] * 3 + ["zoe"] * 2
+    )
