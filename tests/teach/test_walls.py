@@ -446,7 +446,7 @@ def f(path):
     assert asked("f", code, str(path)) == [1]
 
 
-def test_a_students_process_ends_with_its_referee():
+def test_a_students_process_ends_with_its_judge():
     code = """
 import ctypes, time
 from contextlib import suppress
