@@ -157,7 +157,7 @@ def _platform_advice() -> list[str]:
     if sys.platform == "win32":
         advice.append("Windows: MLX has no wheel for it; use WSL2 (Ubuntu 22.04 or later)")
     if sys.platform == "darwin" and platform.machine() != "arm64":
-        advice.append("Intel Mac: MLX needs Apple silicon; use Colab or Binder (docs/troubleshooting.md)")
+        advice.append("Intel Mac: MLX needs Apple silicon; use Colab or Binder (docs/install.md)")
     glibc = _glibc() if sys.platform == "linux" else None
     if glibc is not None and glibc < _MINIMUM_GLIBC:
         cure = "use Ubuntu 22.04 / Debian 12 or later, or Colab or Binder"

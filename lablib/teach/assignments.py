@@ -1,13 +1,11 @@
 """Lessons as source notebooks of nbgrader and Otter: solutions marked, a point for each star.
 
 ``nbgrader generate_assignment`` takes the solutions out, and ``nbgrader autograde`` runs what comes
-back; a locked cell gives its points or none, by what the notebook's file holds (``locked``). Its
-metadata is of schema 3, of nbgrader 0.6 to 0.9. ``otter assign`` and ``otter run`` do so with raw
+back (metadata of schema 3, nbgrader 0.6 to 0.9). ``otter assign`` and ``otter run`` do so with raw
 cells around each exercise. Submissions stay notebooks that ``grade`` can read.
 """
 
 import copy
-import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -19,27 +17,20 @@ _STUB = "    raise NotImplementedError"
 _OTTER = "# ASSIGNMENT CONFIG\ninit_cell: true\nexport_cell: false\nrun_tests: false"
 
 
-def nbgrader_source(student: Notebook, name: str) -> Notebook:
-    """Return a student edition as nbgrader's source notebook, without any output.
-
-    Args:
-        student: the edition.
-        name: of the file that it is written to, and handed in as.
-    """
-    notebook = copy.deepcopy(student)
-    for cell, _ in code_cells(notebook):
-        unrun(cell)
+def nbgrader_source(student: Notebook) -> Notebook:
+    """Return a student edition as nbgrader's source notebook, without any output."""
+    notebook = _unrun(student)
     for cell in notebook["cells"]:
         id_, part = part_of(cell)
         if part == "starter":
             cell["source"] = _with_solution(find(id_), "### ")
             _mark(cell, solution=True, locked=False)
         elif part == "check":
-            exercise, file = find(id_), json.dumps(name, ensure_ascii=False)
-            cell["source"] = (
-                f"from lablib.course import check\nfrom lablib.teach.locked import correct\n\n"
-                f'display(check("{id_}", {exercise.name}))\n'
-                f'assert correct("{id_}", {file})  # {exercise.stars} of {exercise.stars} points'
+            exercise = find(id_)
+            cell["source"] = (  # imported anew: a student's own check is none
+                f"from lablib.course import check\n\n"
+                f'display(checked := check("{id_}", {exercise.name}))\n'
+                f"assert checked.correct  # {exercise.stars} of {exercise.stars} points"
             )
             _mark(cell, grade=True, points=exercise.stars)
         elif part == "task":
@@ -49,9 +40,7 @@ def nbgrader_source(student: Notebook, name: str) -> Notebook:
 
 def otter_source(student: Notebook) -> Notebook:
     """Return a student edition as Otter's source notebook, without any output."""
-    notebook = copy.deepcopy(student)
-    for cell, _ in code_cells(notebook):
-        unrun(cell)
+    notebook = _unrun(student)
     around = [_raw("otter", _OTTER)]
     for cell in notebook["cells"]:
         around += _for_otter(cell)
@@ -60,27 +49,32 @@ def otter_source(student: Notebook) -> Notebook:
 
 def _for_otter(cell: Cell) -> Iterator[Cell]:
     """Yield a cell and the raw ones around it: an exercise is a question from task to check."""
-    id_, part = part_of(cell)
+    (id_, part), name = part_of(cell), cell.get("id")
     if part == "task":
-        name = f"q{id_.replace('.', '_')}"
-        yield _raw(
-            f"{cell['id']}-begin", f"# BEGIN QUESTION\nname: {name}\npoints: {find(id_).stars}"
-        )
+        asked = f"name: q{id_.replace('.', '_')}\npoints: {find(id_).stars}"
+        yield _raw(f"{name}-begin", f"# BEGIN QUESTION\n{asked}")
     if part == "starter":
-        yield _raw(f"{cell['id']}-begin", "# BEGIN SOLUTION")
-        cell["source"] = _with_solution(find(id_), "# ")
+        yield _raw(f"{name}-begin", "# BEGIN SOLUTION")
+        yield cell | {"source": _with_solution(find(id_), "# ")}
+        yield _raw(f"{name}-end", "# END SOLUTION")
+        return
     if part == "check":  # its output is what Otter expects
         right = {"output_type": "execute_result", "execution_count": 1, "metadata": {}}
-        afresh = f"from lablib.course import check\n{cell['source']}.correct"
-        test = {"source": afresh, "metadata": {}, "execution_count": 1}
-        yield _raw(f"{cell['id']}-begin", "# BEGIN TESTS")
         outputs = [right | {"data": {"text/plain": "True"}}]
-        yield {"cell_type": "code", "id": f"{cell['id']}-test", **test, "outputs": outputs}
-        yield _raw(f"{cell['id']}-end", "# END TESTS")
-        yield _raw(f"{cell['id']}-question-end", "# END QUESTION")
+        afresh = f"from lablib.course import check\n{cell['source']}.correct"
+        test = {"source": afresh, "metadata": {}, "execution_count": 1, "outputs": outputs}
+        yield _raw(f"{name}-begin", "# BEGIN TESTS")
+        yield {"cell_type": "code", "id": f"{name}-test", **test}
+        yield _raw(f"{name}-end", "# END TESTS")
+        yield _raw(f"{name}-question-end", "# END QUESTION")
     yield cell
-    if part == "starter":
-        yield _raw(f"{cell['id']}-end", "# END SOLUTION")
+
+
+def _unrun(student: Notebook) -> Notebook:
+    notebook = copy.deepcopy(student)
+    for cell, _ in code_cells(notebook):
+        unrun(cell)
+    return notebook
 
 
 def _with_solution(exercise: Exercise, mark: str) -> str:

@@ -19,23 +19,14 @@ LATE = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef  # in which names a
 
 @dataclass
 class Statement:
-    """A top-level statement.
+    """A top-level statement, and the names in it, as far as that is to be seen."""
 
-    Attributes:
-        place: the number of its cell.
-        node: what it says.
-        own: whether the student wrote its cell, or changed it.
-        binds: names that it binds, or whose value it changes, as far as that is to be seen.
-        anew: those of them that owe nothing to an earlier value.
-        uses: names that it, or a function in it, looks up.
-    """
-
-    place: int
+    place: int  # of its cell
     node: ast.stmt
-    own: bool = True
-    binds: set[str] = field(default_factory=set)
-    anew: set[str] = field(default_factory=set)
-    uses: set[str] = field(default_factory=set)
+    own: bool = True  # whether the student wrote its cell, or changed it
+    binds: set[str] = field(default_factory=set)  # or changes their value
+    anew: set[str] = field(default_factory=set)  # those that owe nothing to an earlier value
+    uses: set[str] = field(default_factory=set)  # looked up by it, or by a function in it
 
 
 def statements(number: int, source: str, own: bool = True) -> list[Statement]:

@@ -15,6 +15,36 @@ OPEN = (
     "without walls students' code has your rights: it is kept from no file, key, network or "
     "process of yours, the references among them, and only time and its own memory are limited"
 )
+_GRADING = """
+Tell who solved what: FOLDER/student/lesson.ipynb, FOLDER/student.ipynb, or .py.
+
+Marks: ✓ correct, ✗ wrong, ○ not attempted, ! could not be judged, ≠ the notebook's
+own output says ✓ and it is not so here (look at it), ∅ nothing handed in (--roster)."""
+_WALLS = """
+Students' functions run in a process that has neither references nor verdicts, behind walls
+of bubblewrap; what they answer is compared elsewhere (docs/grading.md). A mark says that a
+function answers right, not who wrote it: a solution copied from a friend is a ✓.
+An exercise that needs more processor time than --cpu is not judged (!). Of the capstones
+it marks the first steps, 16.1 to 16.3; how well a capstone plays is what score tells."""
+_SCORING = """
+The functions run behind the same walls as grade's (see grade --help), and are asked case
+by case: they see neither seeds nor answers, nor the SECRET in this command line. A score
+says how a function plays, not who wrote it."""
+# Each option's metavar, which tells what it takes, and its help.
+_OUTPUTS = {
+    "--csv": ("CSV", "write the table here"),
+    "--json": ("JSON", "write the table and its counts here"),
+    "--html": ("HTML", "write a page with all that is found here"),
+    "--feedback": ("FOLDER", "a page for each student, .md"),
+    "--moodle": ("CSV", "write a row of points a student, for Moodle"),
+    "--canvas": ("CSV", "the same, for Canvas"),
+    "--roster": ("CSV", "who is in the class: a table with the columns id and name"),
+    "--points": (
+        "TOML",
+        'what exercises are worth, and which are optional: optional = ["07.4"], [points] and '
+        'lines like "08.1" = 5 (default: their stars, none)',
+    ),
+}
 
 
 def add_to(commands: Any) -> None:
@@ -31,29 +61,21 @@ def _add_editions(commands: Any) -> None:
         usage="lablib release [-h] [--assessment] [--nbgrader] [--otter] [--sheet] OUT "
         "[LESSON ...]",
     )
-    release.add_argument(
-        "out", metavar="OUT", type=Path, help="gets student (hand out), solved, teacher (keep)"
-    )
-    release.add_argument(
+    add = release.add_argument
+    add("out", metavar="OUT", type=Path, help="gets student (hand out), solved, teacher (keep)")
+    add(
         "sources",
         metavar="LESSON",
         nargs="*",
         help="numbers, 01 04, or notebooks, or folders of them (default: all lessons)",
     )
-    release.add_argument(
-        "--assessment", action="store_true", help="students see no solutions (but lablib has them)"
-    )
-    release.add_argument(
-        "--nbgrader", action="store_true", help="write OUT/source for nbgrader instead"
-    )
-    release.add_argument(
-        "--otter", action="store_true", help="write OUT/otter for Otter instead, or as well"
-    )
-    release.add_argument(
-        "--sheet",
-        action="store_true",
-        help="write OUT/sheet, pages of board exercises to print, likewise",
-    )
+    for option, told in {
+        "--assessment": "students see no solutions (but lablib has them)",
+        "--nbgrader": "write OUT/source for nbgrader instead",
+        "--otter": "write OUT/otter for Otter instead, or as well",
+        "--sheet": "write OUT/sheet, pages of board exercises to print, likewise",
+    }.items():
+        add(option, action="store_true", help=told)
     release.set_defaults(run=_release)
 
     solve = commands.add_parser("solve", help="write a notebook's solved edition alone")
@@ -62,119 +84,59 @@ def _add_editions(commands: Any) -> None:
     solve.set_defaults(run=_solve)
 
 
-_GRADING = (
-    "Students' functions run in a process that has neither references nor verdicts, behind walls\n"
-    "of bubblewrap: no network, nothing to write to but memory, nothing to see but Python, its\n"
-    "packages and lablib without exercises. What they answer is compared elsewhere. Where there\n"
-    "is no bubblewrap, grade in a Linux container that has it. A mark says that a function\n"
-    "answers right, not who wrote it: a solution copied from a friend is a ✓.\n\n"
-    "An exercise that needs more processor time than --cpu is not judged (!), so that an\n"
-    "endless loop keeps nobody waiting. In Jupyter it has ten seconds by the clock, and\n"
-    "--cpu 10 gives it these. Who wears its process out loses what is not judged by then.\n\n"
-    "Of the capstones (lesson 16) it marks the first steps, 16.1 to 16.3, like exercises;\n"
-    "how well a capstone plays is what score tells."
-)
-
-
 def _add_grade(commands: Any) -> None:
     grade = commands.add_parser(
         "grade",
         help="who solved what, over a folder of notebooks",
         usage="lablib grade FOLDER [OPTION ...]",  # --lessons takes all that follow it
         formatter_class=argparse.RawDescriptionHelpFormatter,
-        description=(
-            "Tell who solved what: FOLDER/student/lesson.ipynb, FOLDER/student.ipynb, or .py.\n\n"
-            "Marks: ✓ correct, ✗ wrong, ○ not attempted, ! could not be judged, ≠ the notebook's\n"
-            "own output says ✓ and it is not so here (look at it), ∅ nothing handed in (--roster)."
-        ),
-        epilog=_GRADING,
+        description=_GRADING,
+        epilog=_WALLS,
     )
-    grade.add_argument("folder", type=Path)
-    _add_outputs(grade)
-    grade.add_argument(
-        "--points",
-        type=Path,
-        metavar="TOML",
-        help='what exercises are worth, and which are optional: optional = ["07.4"], [points] and '
-        'lines like "08.1" = 5 (default: their stars, none)',
-    )
-    grade.add_argument(
-        "--lessons",
-        nargs="+",
-        default=[],
-        metavar="NN",
-        help="only these, 03 05, asked of everybody on the roster (default: what was handed in)",
-    )
-    grade.add_argument(
-        "--due",
-        metavar="WHEN",
-        help="2026-11-30T23:59: mark as late what is of a file modified after it (the file's own "
-        "time is all that is known; not in Canvas' table)",
-    )
-    grade.add_argument(
-        "--seconds", type=float, default=120.0, help="limit a notebook (default: 120)"
-    )
-    grade.add_argument("--workers", type=int, help="notebooks at a time (default: one a processor)")
-    grade.add_argument("--memory", type=int, default=2048, help="MB a notebook (default: 2048)")
-    grade.add_argument(
-        "--cpu",
-        type=float,
-        default=1.2,
-        help="seconds of processor time an exercise (default: 1.2)",
-    )
-    _add_walls(grade)
-    grade.set_defaults(run=_grade)
-
-
-def _add_outputs(grade: argparse.ArgumentParser) -> None:
-    """Add where the report goes, and who it is about."""
-    grade.add_argument("--csv", type=Path, help="write the table here")
-    grade.add_argument("--json", type=Path, help="write the table and its counts here")
-    grade.add_argument("--html", type=Path, help="write a page with all that is found here")
-    grade.add_argument(
-        "--feedback", type=Path, metavar="FOLDER", help="a page for each student, .md"
-    )
-    grade.add_argument(
-        "--moodle", type=Path, metavar="CSV", help="write a row of points a student, for Moodle"
-    )
-    grade.add_argument("--canvas", type=Path, metavar="CSV", help="the same, for Canvas")
-    grade.add_argument(
-        "--roster",
-        type=Path,
-        metavar="CSV",
-        help="who is in the class: a list of names, or a table with a column student, identifier "
-        "or name; a file is whoever's row has a cell that says what --student finds",
-    )
-    grade.add_argument(
+    add = grade.add_argument
+    add("folder", type=Path)
+    for option, (what, told) in _OUTPUTS.items():
+        add(option, type=Path, metavar=what, help=told)
+    add(
         "--student",
         default="folder",
         metavar="REGEX",
         help="whose a file is, by its path in FOLDER: folder (the outer one, the default), moodle, "
         "canvas, github, or an expression with a group, '^hw1-(?P<student>[^/]+)/'",
     )
+    add(
+        "--lessons",
+        nargs="+",
+        default=[],
+        metavar="NN",
+        help="only these, 03 05, asked of everybody on the roster (default: what was handed in)",
+    )
+    add("--seconds", type=float, default=120.0, help="limit a notebook (default: 120)")
+    add("--workers", type=int, help="notebooks at a time (default: one a processor)")
+    add("--memory", type=int, default=2048, help="MB a notebook (default: 2048)")
+    told = "seconds of processor time an exercise (default: 1.2)"
+    add("--cpu", type=float, default=1.2, help=told)
+    _add_walls(grade)
+    grade.set_defaults(run=_grade)
 
 
 def _add_walls(command: argparse.ArgumentParser) -> None:
-    command.add_argument(
-        "--no-walls",
-        dest="walls",
-        action="store_false",
-        help="run students' code where there is no bubblewrap, with your rights",
-    )
+    told = "run students' code where there is no bubblewrap, with your rights"
+    command.add_argument("--no-walls", dest="walls", action="store_false", help=told)
 
 
 def _add_score(commands: Any) -> None:
     score = commands.add_parser(
         "score",
         help="capstones of a folder of submissions, on seeds that nobody has seen",
-        epilog="The functions run behind the same walls as grade's (see grade --help), and are "
-        "asked case by case: they see neither seeds nor answers, nor the SECRET in this command "
-        "line. A score says how a function plays, not who wrote it.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog=_SCORING,
     )
-    score.add_argument("folder", type=Path, help="FOLDER/student/file, or FOLDER/student.ipynb")
-    score.add_argument("--seed", metavar="SECRET", help="any text (default: a new one, shown)")
-    score.add_argument("--csv", type=Path, help="write the table here too")
-    score.add_argument("--seconds", type=float, default=120.0, help="for a function (default: 120)")
+    add = score.add_argument
+    add("folder", type=Path, help="FOLDER/student/file, or FOLDER/student.ipynb")
+    add("--seed", metavar="SECRET", help="any text (default: a new one, shown)")
+    add("--csv", type=Path, help="write the table here too")
+    add("--seconds", type=float, default=120.0, help="for a function (default: 120)")
     _add_walls(score)
     score.set_defaults(run=_score)
 
@@ -195,13 +157,15 @@ def _solve(options: argparse.Namespace) -> None:
 
 
 def _grade(options: argparse.Namespace) -> None:
+    from lablib.extras import need
+
+    need("submitted notebooks", "IPython", "psutil", "tabulate")
     from lablib.teach.grade import grade
 
     wanted = {k: v for k, v in vars(options).items() if k not in ("arguments", "folder", "run")}
     files = options.csv, options.json, options.html, options.moodle, options.canvas
     written = any(files)
-    further = "; what is judged by now is in the report" if written else ""
-    with _behind_walls(options, further):
+    with _behind_walls(options, "; what is judged by now is in the report" * written):
         report = grade(options.folder, progress=sys.stderr.isatty(), **wanted)
         print(report.summary() if written else report)  # the table is in the file
 
@@ -211,19 +175,17 @@ def _score(options: argparse.Namespace) -> None:
 
     from lablib.extras import need
 
-    need("submitted notebooks", "IPython")
-
+    need("submitted notebooks", "IPython", "psutil", "tabulate")
     from lablib.teach.capstones import score_folder
 
     secret = secrets.token_hex(8) if options.seed is None else options.seed
-    further = f"; --seed {secret} plays the same again"
     wanted = {name: getattr(options, name) for name in ("seconds", "csv", "walls")}
-    with _behind_walls(options, further):
+    with _behind_walls(options, f"; --seed {secret} plays the same again"):
         print(score_folder(options.folder, secret, **wanted))
 
 
 @contextmanager
-def _behind_walls(options: argparse.Namespace, further: str = "") -> Iterator[None]:
+def _behind_walls(options: argparse.Namespace, further: str) -> Iterator[None]:
     """Run students' code inside: it ends with this command; say so where nothing keeps it in.
 
     Args:
@@ -233,11 +195,8 @@ def _behind_walls(options: argparse.Namespace, further: str = "") -> Iterator[No
     Raises:
         BadValue: this command itself may run what lies in there, or MLX can't be started inside.
     """
-    from lablib.extras import need
-
     _stand_outside(options.folder)
     _need_a_cpu()
-    need("submitted notebooks", "IPython", "psutil")
     if not options.walls:
         print(f"lablib: {OPEN}", file=sys.stderr)
     signals = signal.SIGINT, signal.SIGTERM

@@ -1,49 +1,44 @@
-"""The judge's desk: each file goes to a process of its own, and findings come back.
+"""The judge's desk: each file is judged in a process of its own, and findings come back.
 
-Nothing is computed here: short lines of JSON are all that is read, and who takes longer than a file
-may is ended, with the student's process that it asks.
+That process reads the file, asks the student's process and compares. Whatever a student's work
+makes it do, time and memory are its own: who takes longer than a file may is ended, and the lines
+of JSON that it has said by then stand. Nothing else is read here.
 """
 
+import contextlib
 import json
 import os
 import subprocess
+import sys
 import time
+import warnings
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 from lablib.teach import walls
-from lablib.teach.process import Limits, end_family
+from lablib.teach.handed_in import unreadable
+from lablib.teach.process import Limits, NotStarted, end_family
+from lablib.teach.submission import Finding, judge_submission, read_submission
 
-MEMORY = 2**30  # bytes of a referee beside what it begins with: a notebook may have 50 MB
-LATE = 30.0  # seconds that a referee may be late, for its start
+MEMORY = 2**30  # bytes of a judge beside what it begins with: a notebook may have 50 MB
+LATE = 30.0  # seconds that a judge may be late, for its start
 SLOW = 10  # files of one folder that may take all their time; others are not judged then
-TRIES = 3  # to start a student's process: others may have taken the room by now
+SECONDS = 60  # of the processor, to read and to compare all that one file answers
 
 
-@dataclass(kw_only=True)
+@dataclass(frozen=True)
 class Order:
-    """A submission to judge.
-
-    Attributes:
-        path: of the file.
-        name: what messages call it.
-        lessons: numbers of the only lessons that are asked for; all when empty.
-        only: ids of the only exercises that are asked for; all when empty.
-        task: ``"grade"`` or ``"score"``.
-        score: the capstone, its world and the student's files, if it is to be scored.
-        whose: files of one have a limit of time together.
-    """
+    """A submission to judge."""
 
     path: str
-    name: str
-    lessons: list[str] = field(default_factory=list)
-    only: list[str] = field(default_factory=list)
-    task: str = "grade"
-    score: dict[str, Any] = field(default_factory=dict)
-    whose: str = ""
+    name: str  # what messages call it
+    whose: str = ""  # files of one have a limit of time together
+    lessons: Sequence[str] = ()  # the only ones that are asked for, if any
+    score: dict[str, Any] | None = None  # what ``plays.play`` is told, if it is to be scored
 
 
 def judge(
@@ -51,19 +46,25 @@ def judge(
 ) -> Iterator[tuple[Order, dict[str, Any]]]:
     """Have submissions judged; yield each with what was said of it, in any order.
 
-    That is ``findings`` by exercise, ``unreadable``, or what ``score`` says. Whoever closes the
-    iterator leaves no process behind.
-
-    Args:
-        orders: what to judge.
-        limits: of each.
-        workers: how many at the same time.
+    That is ``findings`` by exercise, ``unreadable``, or what ``plays.play`` says. Whoever
+    closes the iterator leaves no process behind.
     """
     busy: set[subprocess.Popen] = set()
     took: Counter[str] = Counter()  # seconds by the clock, of a folder's files
     pool = ThreadPoolExecutor(workers)
+
+    def judged(order: Order) -> dict[str, Any]:
+        if took[order.whose] > SLOW * limits.seconds:
+            most = f"{SLOW * limits.seconds:g} s"
+            return {"unreadable": f"is not judged: other files there took {most}"}
+        began = time.monotonic()
+        found = _told(order, limits, busy)
+        if order.whose:
+            took[order.whose] += time.monotonic() - began
+        return found
+
     try:
-        work = {pool.submit(_judged, order, limits, busy, took): order for order in orders}
+        work = {pool.submit(judged, order): order for order in orders}
         for done in as_completed(work):
             yield work[done], done.result()
     finally:
@@ -74,49 +75,16 @@ def judge(
             time.sleep(0.01)
 
 
-def _judged(
-    order: Order, limits: Limits, busy: set[subprocess.Popen], took: Counter[str]
-) -> dict[str, Any]:
-    """Return what a referee says of a submission, and of what it could not say why."""
-    if took[order.whose] > SLOW * limits.seconds:
-        return {"unreadable": f"is not judged: other files there took {SLOW * limits.seconds:g} s"}
-    began = time.monotonic()
-    for _ in range(TRIES):
-        said, end = _asked(order, limits, busy)
-        short = next((each["short"] for each in said if "short" in each), "")
-        if not short:
-            break
-        time.sleep(1.0)
-    if order.whose:
-        took[order.whose] += time.monotonic() - began
-    found: dict[str, Any] = {}
-    for each in said:
-        if "exercise" in each:
-            found.setdefault("findings", {})[each["exercise"]] = each["finding"]
-        else:
-            found |= each
-    if "done" not in found:
-        why = short or f"its file wore its judge out: {end}"
-        if "asked" not in found and "score" not in found:
-            found["note"] = found["unreadable"] = f"could not be judged: {why}"
-        for exercise in found.get("asked", []):
-            lost = ["!", "", f"not judged: {why}"]
-            found.setdefault("findings", {}).setdefault(exercise, lost)
-    return found
-
-
-def _asked(
-    order: Order, limits: Limits, busy: set[subprocess.Popen]
-) -> tuple[list[dict[str, Any]], str]:
-    """Return what a referee says, and how it ended."""
-    memory = MEMORY if order.task == "grade" else limits.memory  # models are read
-    data = json.dumps(asdict(order) | {"limits": asdict(limits)}) + "\n"
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
+def _told(order: Order, limits: Limits, busy: set[subprocess.Popen]) -> dict[str, Any]:
+    """Return what a process says of a submission, and of what it could not say why."""
+    data = json.dumps({"order": asdict(order), "limits": asdict(limits)}) + "\n"
     process = subprocess.Popen(
-        walls.command("referee", str(memory)),
+        walls.command("desk", str(limits.memory if order.score else MEMORY)),  # models are read
         start_new_session=True,
         env={**os.environ, **walls.OURS},  # MLX' kernels stay among the teacher's temporary files
-        **pipes,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
     )
     busy.add(process)
     try:
@@ -128,5 +96,65 @@ def _asked(
         end = f"it took longer than {limits.seconds:g} s"
     finally:
         busy.discard(process)
-    whole = out[: out.rfind(b"\n") + 1].splitlines()
-    return [json.loads(line) for line in whole], end
+    found: dict[str, Any] = {}
+    findings: dict[str, Any] = {}
+    for line in out[: out.rfind(b"\n") + 1].splitlines():  # whole ones
+        found |= json.loads(line)
+        findings |= found.pop("findings", {})
+    if "done" not in found:
+        why = f"its file wore its judge out: {end}"
+        lost = ["!", "", f"not judged: {why}"]
+        findings = dict.fromkeys(found.get("asked", []), lost) | findings
+        if not findings:
+            found["unreadable"] = f"could not be judged: {why}"
+    return found | {"findings": findings}
+
+
+def grade(order: Order, limits: Limits, say: Callable[[dict[str, Any]], None]) -> None:
+    """Judge a submission; tell what is found of each exercise."""
+    path = Path(order.path)
+    try:
+        work = read_submission(path)
+    except Exception as error:  # whatever is in the file, it gets a row
+        say({"unreadable": unreadable(error, path, order.name)})
+        return
+    work.exercises[:] = [e for e in work.exercises if not order.lessons or e[:2] in order.lessons]
+    say({"predicted": work.predicted, "asked": work.exercises})
+
+    def tell(exercise: str, finding: Finding) -> None:
+        said = [finding.outcome, finding.misconception, finding.message]
+        say({"findings": {exercise: said}})
+
+    for each in judge_submission(work, limits, tell).items():
+        tell(*each)
+
+
+def main(memory: str) -> None:
+    """Do what the order on the line says; end with who gave it."""
+    import resource
+
+    line = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what is printed must not get in between
+    with contextlib.suppress(OSError, ValueError):  # macOS can't
+        pages = int(Path("/proc/self/statm").read_text().split()[0])
+        most = pages * resource.getpagesize() + int(memory)
+        resource.setrlimit(resource.RLIMIT_AS, (most, most))
+    warnings.simplefilter("ignore")  # an overflow in a wrong answer is no news
+
+    def say(message: dict[str, Any]) -> None:
+        line.write(json.dumps(message) + "\n")
+        line.flush()
+
+    told = json.loads(sys.stdin.readline())
+    order, limits = Order(**told["order"]), Limits(**told["limits"])
+    try:
+        if order.score:
+            from lablib.teach.plays import play
+
+            say(play(**order.score, limits=limits))
+        else:
+            resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS))
+            grade(order, limits, say)
+    except NotStarted as error:
+        say({"unreadable": f"could not be judged: {error}"})
+    say({"done": True})

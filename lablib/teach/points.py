@@ -9,28 +9,21 @@ What the file does not name is worth its stars, and asked for.
 """
 
 import tomllib
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 from lablib.course.checks.exercises import exercises
-from lablib.validation import BadValue
-
-MOST = 1000  # points of an exercise
+from lablib.validation import BadValue, number
 
 
 @dataclass(frozen=True)
 class Scheme:
-    """Points by exercise.
+    """Points of exercises that are worth something else than their stars; the optional ones."""
 
-    Attributes:
-        points: of exercises that are worth something else than their stars.
-        optional: exercises that count when they are solved, and are not missing otherwise.
-    """
-
-    points: dict[str, float] = field(default_factory=dict)
-    optional: frozenset[str] = frozenset()
+    points: Mapping[str, float] = field(default_factory=dict)
+    optional: Collection[str] = frozenset()
 
     def worth(self, exercise: str) -> float:
         """Return the points for solving an exercise; none for what is no exercise."""
@@ -52,20 +45,12 @@ def read_points(path: Path) -> Scheme:
         told = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except (OSError, ValueError, RecursionError) as error:
         raise BadValue(f"points must be a file in TOML, got {str(path)!r}: {error}") from None
-    unknown = sorted({*told} - {"points", "optional"})
-    if unknown:
-        raise BadValue(f"points must have the keys points and optional, got {unknown[0]!r}")
     optional, points = told.get("optional", []), told.get("points", {})
-    if not isinstance(optional, list) or not isinstance(points, dict):
+    known = {*told} <= {"points", "optional"}
+    if not known or not isinstance(optional, list) or not isinstance(points, dict):
         raise BadValue(f"points must have a list optional and a table [points], got {told!r}")
-    known = [each.id for each in exercises()]
     for exercise in (*optional, *points):
-        if exercise not in known:
+        if not isinstance(exercise, str) or exercise not in _stars():
             raise BadValue(f"points must name exercises, 07.4 say, got {exercise!r}")
-    return Scheme({id_: _number(id_, worth) for id_, worth in points.items()}, frozenset(optional))
-
-
-def _number(exercise: str, worth: Any) -> float:
-    if type(worth) not in (int, float) or not 0 <= worth <= MOST:
-        raise BadValue(f"points of {exercise} must be from 0 to {MOST}, got {worth!r}")
-    return worth
+    worth = {id_: number(f"points of {id_}", each, 0, 1000) for id_, each in points.items()}
+    return Scheme(worth, frozenset(optional))

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from lablib.course.checks.predictions import Question, questions
+from lablib.course.checks.predictions import questions
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class Predicted:
 def predictions(cells: Sequence[tuple[int, str]]) -> dict[str, Any]:
     """Return what is predicted in code cells, numbers and sources, by question: the last counts.
 
-    Students' texts are parsed here, so ``referee`` does it, in bounds.
+    Students' texts are parsed here, so a file's own judge does it, in bounds.
     """
     known = questions()
     return {i: answer for i, answer in _lines(cells) if i in known and known[i].accepts(answer)}
@@ -33,19 +33,14 @@ def predicted(files: Iterable[tuple[str, Mapping[str, Any]]]) -> list[Predicted]
     Args:
         files: whose it is, and its ``predictions``; of one student's the last count.
     """
-    known = questions()
     said = {(id_, student): answer for student, told in files for id_, answer in told.items()}
     found = []
-    for id_, question in known.items():
-        given = [answer for (asked, _), answer in said.items() if asked == id_]
+    for id_, question in questions().items():
+        given = sorted(answer for (asked, _), answer in said.items() if asked == id_)
+        counts = Counter(map(question.words, given))  # 0.50001 is said as 0.5 is
         if given:
-            found.append(Predicted(id_, question.text, _counted(question, given)))
+            found.append(Predicted(id_, question.text, dict(counts.most_common())))
     return found
-
-
-def _counted(question: Question, given: list[Any]) -> dict[str, int]:
-    counts = Counter(map(question.words, sorted(given)))  # 0.50001 is said as 0.5 is
-    return dict(counts.most_common())
 
 
 def _lines(cells: Sequence[tuple[int, str]]) -> Iterator[tuple[str, Any]]:

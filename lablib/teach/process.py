@@ -45,20 +45,12 @@ class NotStarted(OSError):
 
 @dataclass(frozen=True)
 class Limits:
-    """The limits of one notebook.
+    """The limits of one notebook."""
 
-    Attributes:
-        seconds: by the clock, for all of it.
-        cpu: seconds of processor time for one statement, and for one exercise.
-        memory: bytes.
-        hide: paths that it can't see.
-        has_walls: whether it runs behind walls.
-    """
-
-    seconds: float = 120.0
-    cpu: float = 1.2
-    memory: int = 2 * 2**30
-    hide: Sequence[str] = ()
+    seconds: float = 120.0  # by the clock, for all of it
+    cpu: float = 1.2  # seconds of processor time for one statement, and for one exercise
+    memory: int = 2 * 2**30  # bytes
+    hide: Sequence[str] = ()  # paths that it can't see
     has_walls: bool = True
 
 
@@ -114,12 +106,7 @@ class Process:
                 raise Gone(self._last_words()) from None
 
     def receive(self, seconds: float, most: int = plain.LARGEST, cpu: float = 1e9) -> dict:
-        """Wait for one message.
-
-        Args:
-            seconds: by the clock.
-            most: bytes that it may have.
-            cpu: seconds of the processor that it may use until then.
+        """Wait for one message: so many seconds, such bytes, such seconds of the processor.
 
         Raises:
             Gone: it has ended, used more than it may, or said what makes no sense.
@@ -134,7 +121,7 @@ class Process:
                 used = self._look()
                 before = used if before is None else before
                 if used - before > cpu:
-                    raise Gone(f"it used more than {cpu:.3g} s of processor time: {TOO_MUCH}")
+                    raise Gone(used_up(cpu))
                 self._next_look = time.monotonic() + LOOK
             left = min(until, self.deadline) - time.monotonic()
             if left < 0:
@@ -159,12 +146,13 @@ class Process:
         for each in members:
             told = _told_of(each)
             used += told["cpu"]
-            if told["VmPTE"] << 10 > TABLES:
-                raise Gone(f"it used more than {TABLES >> 20} MB for where its memory lies")
-            if told["Threads"] > THREADS:
-                raise Gone(f"it ran more than {THREADS} threads")
-            if told["VmRSS"] << 10 > self.limits.memory:
-                raise Gone("it used more memory than it may")
+            for name, most, said in (
+                ("VmPTE", TABLES >> 10, f"used more than {TABLES >> 20} MB for its page tables"),
+                ("VmRSS", self.limits.memory >> 10, "used more memory than it may"),
+                ("Threads", THREADS, f"ran more than {THREADS} threads"),
+            ):
+                if told[name] > most:
+                    raise Gone(f"it {said}")
         if self.limits.has_walls:
             with contextlib.suppress(OSError):  # it is not built yet, or has just ended
                 home = os.statvfs(f"/proc/{members[-1]}/root{walls.HOME}")
@@ -215,7 +203,9 @@ def _told_of(pid: int) -> dict[str, Any]:
         found["cpu"] = sum(psutil.Process(pid).cpu_times()[:2])
     for status in Path(f"/proc/{pid}/task").glob("*/status"):  # the first may tell nothing
         with contextlib.suppress(OSError):
-            for name, value in re.findall(r"^(Vm\w+|Threads):\s*(\d+)", status.read_text(), re.M):
+            for name, value in re.findall(
+                r"^(Vm\w+|Threads):\s*(\d+)", status.read_text("latin-1"), re.M
+            ):
                 found[name] = max(found.get(name, 0), int(value))
     return found
 
@@ -223,23 +213,11 @@ def _told_of(pid: int) -> dict[str, Any]:
 class Function:
     """A student's function in its process; called like the function itself.
 
-    Attributes:
-        returns: whether it has a ``return`` with something behind it.
-        empty: whether it has no body yet.
-        shared_places: the places of the arguments that its last answer was, or was a part of.
-        patience: seconds by the clock that its calls take at most, all together.
-        turn: how often a function was offered for this exercise, this time included.
-        keeps: whether its process keeps what it returns, until ``changes_later`` asks.
-        gone: why nobody answers any more.
+    What ``judge`` asks a function on this side stands in its attributes, as the process told it.
     """
 
     def __init__(
-        self,
-        process: Process,
-        told: dict[str, Any],
-        of: tuple[str, int],
-        seconds: float,
-        keeps: bool = False,
+        self, process: Process, told: dict, of: tuple[str, int], seconds: float, keeps: bool = False
     ) -> None:
         self._process, self._of, self._until = process, [*of], time.monotonic() + seconds
         self._cpu = process.limits.cpu
@@ -253,24 +231,13 @@ class Function:
         self.gone: Gone | None = None
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Call it.
-
-        Raises:
-            Accident: it raised something.
-            TimeUp: all its calls together took too long.
-            Wrong: a function that was given to it raised this.
-            Gone: its process has ended, or used up its time.
-        """
+        """Call it; raises ``Accident``, ``TimeUp``, ``Gone``, or ``Wrong`` of what it was given."""
         lent: list[Any] = []
         call = plain.pack([list(args), kwargs], lambda value: _lend(value, lent))
         return self._ask({"call": call, "keep": self.keeps}, lent, args, kwargs)
 
     def changes_later(self) -> bool:
-        """Return whether what it has returned is not what it was; what it returns now may change.
-
-        Raises:
-            TimeUp, Gone: as when it is called.
-        """
+        """Return whether what it has returned is not what it was; what it returns next may be."""
         self.keeps = False
         return self._ask({"changed": True}, [], (), {}) is True
 
@@ -343,8 +310,7 @@ class Function:
             for old, new in zip([*args, *kwargs.values()], left, strict=False):
                 plain.restore(old, new)
         if reply.get("late") == "spent":
-            most = self._process.limits.cpu
-            raise Gone(f"it used more than {most:.3g} s of processor time: {TOO_MUCH}")
+            raise Gone(used_up(self._process.limits.cpu))
         if "late" in reply:
             self._until = 0.0
             raise TimeUp
@@ -360,6 +326,11 @@ class Function:
         told = reply["shared"]
         self.shared_places = told[:PARAMETERS] if isinstance(told, list) else []
         return plain.unpack(reply["answer"])
+
+
+def used_up(cpu: float) -> str:
+    """Return what is said of whoever used more than so many seconds of the processor."""
+    return f"{SPENT} {cpu:.3g} s of processor time: {TOO_MUCH}"
 
 
 def words(told: Any) -> str:
@@ -379,8 +350,7 @@ def _lend(value: Any, lent: list[Any]) -> Any:
     """Keep a function or an object here, and return what tells the other side of it."""
     lent.append(value)
     if _is_object(value):
-        attributes = plain.pack(vars(value))["dict"]
-        return {"object": [len(lent) - 1, {"dict": attributes}, _methods(value)]}
+        return {"object": [len(lent) - 1, plain.pack(vars(value)), _methods(value)]}
     return {"function": len(lent) - 1}
 
 

@@ -1,18 +1,20 @@
 """The editions of lessons that a teacher hands out and keeps, all from one source.
 
 *Student*: starters, and no output that answers a question or shows a solution. *Solved*: the
-references in their places. *Teacher*: solved, with what goes wrong in each exercise and what to
-make of it. A sheet of the board exercises is made of the same cells. A folder is read and checked
-as a whole before the first file is written.
+references in their places. *Teacher*: solved, with what goes wrong in each exercise. A sheet of the
+board exercises is made of the same cells. A folder is read and checked as a whole before the first
+file is written.
 """
 
+import inspect
 import json
 import re
 import shutil
+import textwrap
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 
+from lablib.course.checks.exercises import find
 from lablib.folders import course, write_whole
 from lablib.teach.assignments import nbgrader_source, otter_source
 from lablib.teach.editions import (
@@ -26,7 +28,6 @@ from lablib.teach.editions import (
     unrun,
     write_notebook,
 )
-from lablib.teach.notes import exercise_notes, lesson_notes
 from lablib.teach.sheet import SECTION, boards, sheet_page
 from lablib.validation import BadValue
 
@@ -58,7 +59,7 @@ def solved_edition(notebook: Notebook) -> Notebook:
 
 
 def teacher_edition(notebook: Notebook) -> Notebook:
-    """Return the solved edition with notes: a table on top, and a cell below each exercise.
+    """Return the solved edition with a cell of notes below each exercise.
 
     The lesson's own outputs stay, unfolded.
     """
@@ -70,10 +71,24 @@ def teacher_edition(notebook: Notebook) -> Notebook:
     last = {part_of(cell)[0]: number for number, cell in enumerate(notebook["cells"])}
     last.pop(None, None)
     for exercise, number in sorted(last.items(), key=lambda item: -item[1]):
-        notebook["cells"].insert(number + 1, exercise_notes(exercise))
-    if last:
-        notebook["cells"].insert(1, lesson_notes(last))
+        notebook["cells"].insert(number + 1, _notes(exercise))
     return notebook
+
+
+def _notes(id_: str) -> Cell:
+    """Return the cell that tells a teacher of an exercise's wrong answers, and shows them."""
+    exercise = find(id_)
+    code = "\n\n\n".join(textwrap.dedent(inspect.getsource(f)).rstrip() for f in exercise.wrong)
+    lines = [
+        f"#### For the teacher · {exercise.id} {exercise.title}",
+        f"{exercise.difficulty} · {exercise.minutes} minutes · points: {exercise.stars}\n",
+        "**Wrong answers**, by the names that `grade` calls them, and what students are told:\n",
+        *(f"- `{name}`: {text}" for name, text in exercise.misconceptions.items()),
+        f"\n<details><summary>The wrong answers as code</summary>\n\n```python\n{code}\n```\n",
+        "</details>",
+    ]
+    name = f"exercise-{id_.replace('.', '-')}-teacher"
+    return {"cell_type": "markdown", "id": name, "metadata": {}, "source": "\n".join(lines)}
 
 
 def solve(notebook: str | Path, out: str | Path) -> Path:
@@ -111,42 +126,37 @@ def release(
 
     Raises:
         ValueError: a source is not there, is no notebook, has no board exercises, or would be
-            written over; or ``assessment`` is asked of a sheet.
+            written over.
     """
     asked = {"nbgrader": nbgrader, "otter": otter, "sheet": sheet}
     kinds = {kind for kind, wanted in asked.items() if wanted}
-    if assessment and sheet:
-        raise BadValue("assessment must be off for a sheet: it shows no solutions")
     out, paths = Path(out), list(_notebooks(sources))
-    lessons = {path: _read(path) for path in paths}
-    written = _files(lessons, kinds, assessment)
+    written: dict[str, Notebook | Path | str] = {}
+    lessons, asks = [], False
+    for path in paths:
+        try:
+            notebook = read_notebook(path)
+            json.dumps(notebook, ensure_ascii=False).encode()  # half of a letter can't be written
+            lessons.append(notebook)
+            asks |= sheet and boards(notebook) != []
+            for name, made in _editions(path, notebook, assessment, kinds):
+                written[name] = made
+                for linked in _linked(notebook, path.parent):
+                    written.setdefault(f"{Path(name).parent}/{linked}", path.parent / linked)
+        except Exception as error:  # whatever a file may hold
+            why = f"{type(error).__name__}: {error}".splitlines()[0]
+            raise BadValue(f"source must be a notebook, got {str(path)!r}: {why}") from None
+    if sheet:
+        if not asks:
+            names = ", ".join(path.name for path in paths)
+            raise BadValue(f"source must ask something in a section {SECTION!r}, got {names}")
+        written["sheet/student.html"] = sheet_page(lessons, answers=False)
+        written["sheet/teacher.html"] = sheet_page(lessons, answers=True)
     if clash := {(out / name).resolve() for name in written} & {*map(Path.resolve, paths)}:
         raise BadValue(f"out must not hold the sources, got {str(out)!r} with {min(clash)}")
     for name, made in written.items():
         _write(out / name, made)
     return sorted({out / Path(name).parts[0] for name in written})
-
-
-def _files(
-    lessons: dict[Path, Notebook], kinds: set[str], assessment: bool
-) -> dict[str, Notebook | Path | str]:
-    """Return what is to be written, by its path below the folder."""
-    written: dict[str, Notebook | Path | str] = {}
-    for path, notebook in lessons.items():
-        with _named(path):
-            for name, made in _editions(path, notebook, assessment, kinds):
-                written[name] = made
-                for linked in _linked(notebook, path.parent):
-                    written.setdefault(f"{Path(name).parent}/{linked}", path.parent / linked)
-            if "sheet" in kinds:
-                boards(notebook)  # it is drawn below; here its odd cells are said to be this file's
-    if "sheet" in kinds:
-        if not any(map(boards, lessons.values())):
-            names = ", ".join(path.name for path in lessons)
-            raise BadValue(f"source must ask something in a section {SECTION!r}, got {names}")
-        written["sheet/student.html"] = sheet_page([*lessons.values()], answers=False)
-        written["sheet/teacher.html"] = sheet_page([*lessons.values()], answers=True)
-    return written
 
 
 def _write(target: Path, made: Notebook | Path | str) -> None:
@@ -164,29 +174,26 @@ def _editions(
     path: Path, notebook: Notebook, assessment: bool, kinds: set[str]
 ) -> Iterator[tuple[str, Notebook]]:
     if "nbgrader" in kinds:
-        made = nbgrader_source(student_edition(notebook, True), path.name)
+        made = nbgrader_source(student_edition(notebook, True))
         yield f"source/{path.stem}/{path.name}", made
     if "otter" in kinds:
         yield f"otter/{path.name}", otter_source(student_edition(notebook, True))
-    if kinds:
-        return
-    yield f"student/{path.name}", student_edition(notebook, assessment)
-    yield f"solved/{path.name}", solved_edition(notebook)
-    yield f"teacher/{path.name}", teacher_edition(notebook)
+    if not kinds:
+        yield f"student/{path.name}", student_edition(notebook, assessment)
+        yield f"solved/{path.name}", solved_edition(notebook)
+        yield f"teacher/{path.name}", teacher_edition(notebook)
 
 
 def _notebooks(sources: Sequence[str | Path]) -> Iterator[Path]:
     """Yield the notebooks that are named, and those in folders that are."""
     seen: dict[str, Path] = {}
     for source in map(_numbered, map(Path, sources)):
-        if not source.exists():
+        found = sorted(source.glob("*.ipynb")) if source.is_dir() else [source]
+        if not found or not found[0].exists():
             raise BadValue(
                 f"source must be a lesson's number, a notebook or a folder of them, got "
                 f"{str(source)!r}"
             )
-        found = sorted(source.glob("*.ipynb")) if source.is_dir() else [source]
-        if not found:
-            raise BadValue(f"source must hold notebooks, got the folder {str(source)!r}")
         for path in found:
             if (other := seen.setdefault(path.name, path)) is not path:
                 raise BadValue(f"sources must have names of their own, got {other} and {path}")
@@ -199,27 +206,6 @@ def _numbered(source: Path) -> Path:
     if source.exists() or folder is None or not re.fullmatch(r"\d{1,2}", str(source)):
         return source
     return next(folder.glob(f"{int(str(source)):02d}_*.ipynb"), source)
-
-
-@contextmanager
-def _named(path: Path) -> Iterator[None]:
-    """Say of which notebook it is when a cell of it is none: without metadata, say."""
-    try:
-        yield
-    except BadValue:
-        raise
-    except Exception as error:  # whatever a file may hold
-        why = f"{type(error).__name__}: {error}".splitlines()[0]
-        raise BadValue(f"source must hold a notebook's cells, got {str(path)!r}: {why}") from None
-
-
-def _read(path: Path) -> Notebook:
-    try:
-        notebook = read_notebook(path)
-        json.dumps(notebook, ensure_ascii=False).encode()  # half of a letter can't be written
-        return notebook
-    except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
-        raise BadValue(f"source must be a notebook, got {str(path)!r}: {error}") from None
 
 
 def _linked(notebook: Notebook, folder: Path) -> Iterator[str]:

@@ -10,12 +10,10 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field, fields
-from datetime import datetime
 from functools import cached_property
 from typing import Any
 
 from lablib.course.checks.exercises import Exercise, exercises
-from lablib.teach.due import note
 from lablib.teach.points import Scheme
 from lablib.teach.predicted import Predicted
 
@@ -30,36 +28,21 @@ OUTCOMES = {
 }
 # Full width, too; and behind a semicolon, at which Excel cuts lines in half of Europe.
 _FORMULA = re.compile(r"(^|;)(?=[\s\x00-\x1f\"]*[=+\-@＝＋－＠])")
-LATE = " late"  # behind a mark
 NAMED = 100  # files or names in one sentence, at most
 TOPICS = 5  # suggested for a discussion, at most
-CALLED = (
-    "Who is on it has a folder or a file that is called as a cell of their row; --student says "
-    "which part of a path is whose."
-)
+LONGEST = 80  # letters of a message in the table
 
 
 @dataclass(frozen=True)
 class ExerciseRow:
-    """One exercise of one student.
-
-    Attributes:
-        student: the folder that the notebook lies in, or its own name at the top of the folder.
-        notebook: the path, within the graded folder, of the notebook that counts, as it is shown.
-        exercise: the exercise's id, ``"-"`` for a file that can't be read.
-        outcome: one of ``OUTCOMES``.
-        misconception: the name of the wrong answer that it looks like, or empty.
-        message: what the student was told, on one line.
-        late: whether that notebook was modified after it was due.
-    """
+    """One exercise of one student."""
 
     student: str
-    notebook: str
-    exercise: str
-    outcome: str
-    misconception: str
-    message: str
-    late: bool = False
+    notebook: str  # the path, within the graded folder, of the one that counts, as it is shown
+    exercise: str  # ``"-"`` for a file that can't be read
+    outcome: str  # one of ``OUTCOMES``
+    misconception: str  # the name of the wrong answer that it looks like, or empty
+    message: str  # what the student was told, on one line
 
 
 @dataclass(frozen=True)
@@ -73,85 +56,59 @@ class Topic:
     attempts: int
     text: str
 
+    def __str__(self) -> str:
+        of = f"{self.students} of {self.attempts} who tried"
+        return f"{self.exercise} {self.title} ({of}): {self.text}"
+
 
 @dataclass(frozen=True)
 class GradeReport:
-    """All rows; prints as a table.
-
-    Attributes:
-        rows: one for each student and exercise.
-        strangers: who handed something in and is not on the roster.
-        unread: what lay at the top of the folder and could not be graded.
-        packed: archives, which are not opened.
-        scheme: what exercises are worth.
-        due: when the work was, if that was said.
-        predicted: what the class predicted, by question.
-    """
+    """All rows, one for each student and exercise; prints as a table."""
 
     rows: list[ExerciseRow]
-    strangers: Sequence[str] = ()
-    unread: Sequence[str] = ()
-    packed: Sequence[str] = ()
+    strangers: Sequence[str] = ()  # who handed something in and is not on the roster
+    unread: Sequence[str] = ()  # other files, and archives, which are not opened
     scheme: Scheme = field(default_factory=Scheme)
-    due: datetime | None = None
-    predicted: Sequence[Predicted] = ()
+    predicted: Sequence[Predicted] = ()  # by the class, by question
 
     def __repr__(self) -> str:
-        names = ["student", "exercise", "outcome", "misconception", "message"]
-        table = [names, *([getattr(row, name) for name in names] for row in self.rows)]
-        for line, row in zip(table[1:], self.rows, strict=True):
-            line[2] += LATE * row.late
-        widths = [max(len(line[i]) for line in table) for i in range(4)]
-        lines = ["  ".join([*map(str.ljust, line, widths), _cut(line[4])]) for line in table]
-        return "\n".join([*(line.rstrip() for line in lines), self.summary()])
+        from tabulate import tabulate
+
+        names = [each.name for each in fields(ExerciseRow) if each.name != "notebook"]
+        rows = [[getattr(row, name) for name in names] for row in self.rows]
+        for row in rows:
+            row[-1] = row[-1] if len(row[-1]) <= LONGEST else f"{row[-1][: LONGEST - 1]}…"
+        table = tabulate(rows, names, tablefmt="plain", disable_numparse=True)
+        return f"{table}\n{self.summary()}"
 
     def summary(self) -> str:
         """Return the class in a few lines: how much is solved, what to discuss, what is missing."""
         asked = [row for row in self.rows if row.exercise != "-"]
         solved = sum(row.outcome == "✓" for row in asked)
         lines = [f"{len(self.students())} students, {solved} of {len(asked)} ✓"]
-        lines += [f"Discuss {line}" for line in map(topic_line, self.topics()[:TOPICS])]
+        lines += [f"Discuss {topic}" for topic in self.topics()[:TOPICS]]
         return "\n".join([*lines, *self.notes()])
 
     def notes(self) -> list[str]:
         """Return what else a teacher should know, a sentence each."""
-        told = []
-        if self.strangers:
-            who = _listed(self.strangers)
-            told.append(f"Not on the roster, so only what they handed in is here: {who}. {CALLED}")
-        if self.unread:
-            what = _listed(self.unread)
-            told.append(f"Not graded, as there is no .ipynb and no .py in it: {what}.")
-        if self.packed:
-            what = _listed(self.packed)
-            told.append(f"Packed, so nobody has looked into it; unpack it: {what}.")
-        if self.due is not None:
-            files = {row.notebook for row in self.rows if row.late}
-            told.append(f"{note(self.due)} Of what is here, {len(files)} are.")
-        return told
+        told = {
+            "Not on the roster, so only what they handed in is here": self.strangers,
+            "Not graded, as it is no .ipynb and no .py, or is packed: unpack it": self.unread,
+        }
+        return [f"{said}: {_listed(names)}." for said, names in told.items() if names]
 
     def points(self, student: str, lesson: str = "") -> tuple[float, float]:
-        """Return how many points a student has, and of how many.
-
-        Args:
-            student: whose.
-            lesson: its number; all lessons when empty.
-        """
+        """Return how many points a student has, and of how many, in one lesson or in all."""
         rows = [row for row in self.of(student) if row.exercise.startswith(lesson)]
-        worth = self.scheme.worth
-        got = sum(worth(row.exercise) for row in rows if row.outcome == "✓")
-        due = [row.exercise for row in rows if row.exercise not in self.scheme.optional]
-        return got, sum(map(worth, due))
-
-    def shares(self) -> list[float]:
-        """Return the share of their points that students have; more than 1 is 1."""
-        points = [self.points(student) for student in self.students()]
-        return [min(got / most, 1.0) for got, most in points if most]
+        got = sum(self.scheme.worth(row.exercise) for row in rows if row.outcome == "✓")
+        return got, self._due({row.exercise for row in rows})
 
     def possible(self, lesson: str) -> float:
         """Return how many points there are for what is asked of a lesson."""
-        asked = {row.exercise for row in self.rows if row.exercise.startswith(lesson)}
-        return sum(map(self.scheme.worth, asked - self.scheme.optional))
+        return self._due({row.exercise for row in self.rows if row.exercise.startswith(lesson)})
+
+    def _due(self, asked: set[str]) -> float:
+        return sum(self.scheme.worth(id_) for id_ in sorted(asked.difference(self.scheme.optional)))
 
     def of(self, student: str) -> list[ExerciseRow]:
         """Return a student's rows."""
@@ -166,7 +123,7 @@ class GradeReport:
 
     def students(self) -> list[str]:
         """Return who is in the report, in order."""
-        return sorted({row.student for row in self.rows})
+        return sorted(self._rows_of)
 
     def exercises(self) -> list[Exercise]:
         """Return the exercises in the report, in order."""
@@ -175,23 +132,18 @@ class GradeReport:
 
     def counts(self) -> dict[str, dict[str, int]]:
         """Return how often each outcome was found, for each exercise."""
-        found = {exercise.id: Counter[str]() for exercise in self.exercises()}
-        for row in self.rows:
-            if row.exercise in found:
-                found[row.exercise][row.outcome] += 1
-        return {id_: {mark: count[mark] for mark in OUTCOMES} for id_, count in found.items()}
+        found = Counter((row.exercise, row.outcome) for row in self.rows)
+        return {e.id: {mark: found[e.id, mark] for mark in OUTCOMES} for e in self.exercises()}
 
     def topics(self) -> list[Topic]:
         """Return the misconceptions that were found, the most frequent first."""
         known, counts = {each.id: each for each in self.exercises()}, self.counts()
         named = Counter((r.exercise, r.misconception) for r in self.rows if r.misconception)
-        ordered = sorted(named.items(), key=lambda item: (-item[1], item[0]))
         topics = []
-        for (id_, name), students in ordered:
-            exercise = known[id_]
+        for (id_, name), students in sorted(named.items(), key=lambda item: (-item[1], item[0])):
             attempts = sum(counts[id_][mark] for mark in "✓≠✗")
-            text = exercise.misconceptions.get(name, "")
-            topics.append(Topic(id_, exercise.title, name, students, attempts, text))
+            text = known[id_].misconceptions.get(name, "")
+            topics.append(Topic(id_, known[id_].title, name, students, attempts, text))
         return topics
 
     def unnamed(self) -> dict[str, int]:
@@ -205,27 +157,23 @@ class GradeReport:
         writer = csv.DictWriter(file, [*(each.name for each in fields(ExerciseRow)), "points"])
         writer.writeheader()
         for row in self.rows:
+            texts = {n: no_formula(getattr(row, n)) for n in ("student", "notebook", "message")}
             points = self.scheme.worth(row.exercise) * (row.outcome == "✓")
-            cells = asdict(row) | {"points": points, "late": LATE.strip() * row.late}
-            for name in ("student", "notebook", "message"):
-                cells[name] = no_formula(cells[name])
-            writer.writerow(cells)
+            writer.writerow(asdict(row) | texts | {"points": points})
         return "\ufeff" + file.getvalue()
 
     def json(self) -> str:
         """Return rows, counts and misconceptions as JSON."""
+        points = {each: self.points(each) for each in self.students()}
         content: dict[str, Any] = {
             "outcomes": OUTCOMES,
             "rows": [asdict(row) for row in self.rows],
             "notes": self.notes(),
-            "points": {
-                each: dict(zip(("got", "of"), self.points(each), strict=True))
-                for each in self.students()
-            },
+            "points": {each: {"got": got, "of": of} for each, (got, of) in points.items()},
             "counts": self.counts(),
             "misconceptions": [asdict(topic) for topic in self.topics()],
             "predicted": [asdict(each) for each in self.predicted],
-            "discuss": [*map(topic_line, self.topics()[:TOPICS])],
+            "discuss": [str(topic) for topic in self.topics()[:TOPICS]],
         }
         return json.dumps(content, ensure_ascii=False, indent=1) + "\n"
 
@@ -235,22 +183,8 @@ def _listed(names: Sequence[str]) -> str:
     return ", ".join(names[:NAMED]) + more
 
 
-def _cut(text: str, longest: int = 80) -> str:
-    return text if len(text) <= longest else f"{text[: longest - 1]}…"
-
-
-def topic_line(topic: Topic) -> str:
-    """Return a topic as one line."""
-    of = f"{topic.students} of {topic.attempts} who tried"
-    return f"{topic.exercise} {topic.title} ({of}): {topic.text}"
-
-
 def best_of(rows: Iterable[tuple[int, ExerciseRow]]) -> list[ExerciseRow]:
-    """Return one row for each student and exercise: of equally good ones the first.
-
-    Args:
-        rows: each with its rank; larger ranks are better.
-    """
+    """Return one row for each student and exercise: of the highest rank, the first."""
     best: dict[tuple[str, str], tuple[int, ExerciseRow]] = {}
     for rank, row in rows:
         key = (row.student, row.exercise)

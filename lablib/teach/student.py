@@ -66,21 +66,18 @@ def limited(cpu: float, seconds: float) -> Iterator[None]:
 
     Again and again, for a bare ``except:`` in a loop.
     """
-    clocks = (
-        (signal.ITIMER_PROF, signal.SIGPROF, cpu, SpentUp),
-        (signal.ITIMER_REAL, signal.SIGALRM, seconds, TimeUp),
-    )
+    clocks = {signal.SIGPROF: signal.ITIMER_PROF, signal.SIGALRM: signal.ITIMER_REAL}
 
     def stop(number: int, _: object) -> None:
-        raise next(error for _, each, _, error in clocks if each == number)
+        raise SpentUp if number == signal.SIGPROF else TimeUp
 
     try:
-        for clock, number, most, _ in clocks:
+        for (number, clock), most in zip(clocks.items(), (cpu, seconds), strict=True):
             signal.signal(number, stop)
             signal.setitimer(clock, max(most, 1e-3), 0.1)
         yield
     finally:
-        for clock, number, _, _ in clocks:
+        for number, clock in clocks.items():
             signal.setitimer(clock, 0)
             signal.signal(number, signal.SIG_IGN)
 
@@ -120,9 +117,8 @@ class Servant:
     def run(self, order: dict[str, Any]) -> None:
         """Run what the exercises need of a notebook, and tell what there is to judge.
 
-        Args:
-            order: ``cells``, each its number, source, and whether the student wrote it; ``names``
-                by exercise; ``cpu``, seconds of the processor for a statement, and ``seconds``.
+        ``order`` has ``cells``, each its number, source, and whether the student wrote it;
+        ``names`` by exercise; ``cpu`` and ``seconds`` for a statement, ``spare`` for experiments.
         """
         everything, problems, said = [], {}, {}
         for number, source, own in order["cells"]:

@@ -23,13 +23,7 @@ from lablib.teach.predicted import predictions
 from lablib.teach.process import GARBLED, SPENT, STATEMENTS, Function, Limits, Process, words
 
 FOR_STUDENTS = ("Write ", "Next: ", "Stuck? ")  # advice that a teacher's table can do without
-RANK = {
-    "!": 0,
-    "○": 1,
-    "✗": 2,
-    "≠": 3,
-    "✓": 4,
-}  # of several verdicts on one exercise the best counts
+RANK = {mark: rank for rank, mark in enumerate("!○✗≠✓")}  # of several verdicts the best counts
 SECONDS = 20.0  # by the clock, for a statement
 TALK = 2**18  # bytes of what is said of all statements
 _MAKES = r"^(?:(?:async )?def |class ){0}\b|^{0} *(?::[^=\n]*)?=(?!=)"  # a name
@@ -48,31 +42,14 @@ class Finding:
 
 @dataclass(frozen=True)
 class Submission:
-    """The parts of a notebook that are judged.
+    """The parts of a notebook that are judged; cells are called by their numbers."""
 
-    Attributes:
-        cells: its code cells, each with its number.
-        exercises: ids of all exercises of its lessons.
-        owners: the exercise that a cell is about, by the cell's number.
-        recorded: what ``check`` said when the student ran it, by exercise.
-        predicted: what its ``predict`` lines say, by question; nothing is judged of it.
-        untouched: numbers of the cells that are as the lesson has them.
-    """
-
-    cells: list[tuple[int, str]]
-    exercises: list[str]
-    owners: dict[int, str] = field(default_factory=dict)
-    recorded: dict[str, str] = field(default_factory=dict)
-    predicted: dict[str, Any] = field(default_factory=dict)
-    untouched: list[int] = field(default_factory=list)
-
-    def only(self, lessons: Sequence[str], ids: Sequence[str] = ()) -> "Submission":
-        """Return it with the exercises of these lessons, and with these; with all where none are.
-
-        There may be none left.
-        """
-        kept = [e for e in self.exercises if not lessons or e[:2] in lessons]
-        return replace(self, exercises=[e for e in kept if not ids or e in ids])
+    cells: list[tuple[int, str]]  # code
+    exercises: list[str]  # of its lessons
+    owners: dict[int, str] = field(default_factory=dict)  # the exercise that a cell is about
+    recorded: dict[str, str] = field(default_factory=dict)  # what ``check`` said there
+    predicted: dict[str, Any] = field(default_factory=dict)  # by question
+    untouched: list[int] = field(default_factory=list)  # cells that are as the lesson has them
 
 
 def read_submission(path: Path) -> Submission:
@@ -113,12 +90,9 @@ def understood(cells: list[dict[str, Any]], name: str) -> Submission:
 def judge_submission(
     work: Submission, limits: Limits, tell: Callable[[str, Finding], None]
 ) -> dict[str, Finding]:
-    """Return what was found of each exercise; nothing runs when there is none.
+    """Return what was found of each exercise; ``tell`` is told as soon as it is.
 
-    Args:
-        work: what is judged.
-        limits: of the process that it runs in.
-        tell: is told of what was found, as soon as it is.
+    Nothing runs when there is none.
     """
     found: dict[str, Finding] = {}
     end = ""
@@ -150,11 +124,7 @@ def offered(
 ) -> tuple[dict[str, Any], dict[int, str]]:
     """Run a notebook; return what it offers by exercise, and what cells raised, by their numbers.
 
-    Args:
-        process: a student's.
-        cells: numbers and sources.
-        names: of functions, by exercise.
-        untouched: numbers of cells that are the lesson's own.
+    ``names`` are functions' by exercise, ``untouched`` numbers of cells that are the lesson's own.
     """
     own = [(number, source, number not in untouched) for number, source in cells]
     limits = process.limits

@@ -66,8 +66,8 @@ def test_the_engine_runs_without_what_draws_and_chat_names_the_extra() -> None:
     ("arguments", "what", "needed"),
     [
         (("lab",), "the lessons", "jupyterlab, ipywidgets, matplotlib"),
-        (("grade", "elsewhere"), "submitted notebooks", "IPython"),
-        (("score", "."), "submitted notebooks", "IPython"),
+        (("grade", "elsewhere"), "submitted notebooks", "IPython, tabulate"),
+        (("score", "."), "submitted notebooks", "IPython, tabulate"),
         (("sweep", "votes", "target", "--out", "none.jsonl"), "sweeps", "scipy"),
         (("evaluate",), "tables", "tabulate, scipy"),
         (("bench", "decoding"), "tables", "tabulate, scipy"),

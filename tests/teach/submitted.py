@@ -1,7 +1,4 @@
-"""A class of submissions: honest, odd, unlucky, cheating and destructive ones, and their due.
-
-``trial.py`` has the command grade all of them.
-"""
+"""A class of submissions: honest, odd, unlucky, cheating and destructive ones, and their due."""
 
 import ast
 import copy
@@ -304,7 +301,8 @@ def odd() -> list[Case]:
     ):  # fmt: skip
         for name, text in texts.items():
             notebook = answered("00", {"00.1": text})
-            lost = dict.fromkeys(rest, "✓!") if kind in ("killer", "hog") else rest
+            spoils = kind in ("killer", "hog") or name in ("forged", "malformed")
+            lost = dict.fromkeys(rest, "✓✗!") if spoils else rest
             found.append(Case(f"{kind}_{name}", notebook, {"00.1": due, **lost}))
     return found + _shapes(rest)
 
@@ -346,17 +344,3 @@ def _shapes(rest: dict[str, str]) -> list[Case]:
         Case("fair_checked_otherwise", own, all_right),
         Case("differs", once, {"00.1": "≠", **rest}),
     ]
-
-
-def links() -> list[Case]:
-    """Return links, which are refused: to another's work, and to the references."""
-    references = Path(course.__path__[0], "lesson_00", "exercises.py")
-    return [
-        Case("link_to_another", Path("../fair_program/lesson.py"), {"-": "!"}),
-        Case("link_to_references", references, {"-": "!"}),
-    ]
-
-
-def submissions() -> list[Case]:
-    """Return the whole class."""
-    return [*honest(), *odd()]

@@ -12,7 +12,7 @@ from lablib.course.checks.running import Gone
 from lablib.course.lessons.lesson_16 import drafts, stories, sums
 from lablib.course.lessons.lesson_16.exercises import PROPOSE
 from lablib.course.lessons.lesson_16.scores import Score
-from lablib.teach import capstones, walls
+from lablib.teach import capstones, plays, walls
 from lablib.teach.process import Function, Limits, Process
 from lablib.teach.submission import offered
 
@@ -156,7 +156,7 @@ def test_a_table_that_is_stopped_is_there_as_far_as_it_came(tmp_path, monkeypatc
         (tmp_path / f"{name}.py").write_text(GOOD)
 
     def stopped(orders, limits, workers):
-        for order in orders[:3]:
+        for order in [*orders][:3]:
             yield order, {"note": f"{order.name} was here"}
         raise KeyboardInterrupt
 
@@ -365,7 +365,7 @@ def test_what_a_call_takes_is_known_before_a_student_can_slow_it_down(tmp_path, 
     played = tmp_path / "played"
     played.write_bytes(pickle.dumps([drafts.world(1)]))
     (tmp_path / "ada.py").write_text(GOOD)
-    monkeypatch.setattr(capstones, "Process", begun)
+    monkeypatch.setattr(plays, "Process", begun)
     drafts.call_seconds.cache_clear()
-    found = capstones.play("drafts", str(played), [str(tmp_path / "ada.py")], Limits())
+    found = plays.play("drafts", str(played), [str(tmp_path / "ada.py")], Limits())
     assert (known, found) == ([1], {"note": "it is enough"})

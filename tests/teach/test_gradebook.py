@@ -8,18 +8,17 @@ from dataclasses import replace
 
 from lablib.__main__ import main
 from lablib.course.checks.exercises import exercises, find
-from lablib.teach.grade import grade
-from lablib.teach.gradebook import CANVAS, MOODLE, POSSIBLE, canvas, moodle
+from lablib.teach.gradebook import CANVAS, POSSIBLE, canvas, moodle
 from lablib.teach.page import page
 from lablib.teach.points import Scheme, read_points
 from lablib.teach.reports import ExerciseRow, GradeReport, no_formula
-from lablib.teach.roster import packed, read_roster
-from lablib.validation import BadValue
 
 import pytest
 import submitted
 
 LESSONS = ("00", "01", "05", "07", "13")
+COLUMNS = [f"lablib {lesson}" for lesson in LESSONS]
+PEOPLE = {"Ada": "a7", "Bob": "b8"}
 
 
 def report_of(marks, scheme=None):
@@ -39,27 +38,29 @@ def table(text):
     return {row["Student"]: row for row in rows}
 
 
-PEOPLE = {
-    "ada": {"Email address": "ada@x.org", "SIS User ID": "77", "Section": "A"},
-    "bob": {"Email address": "bob@x.org", "SIS User ID": "78", "Section": "B"},
-}
-
-
 def test_moodle_reads_a_row_of_points_back():
-    report = report_of({"ada": "✓", "bob": "✗"})
+    report = report_of({"Ada": "✓", "Bob": "✗"})
     rows = table(moodle(report, PEOPLE))
-    assert [*rows["ada"]] == [
-        "Student", "Email address", *(f"lablib {n}" for n in LESSONS), "Total"
-    ]  # fmt: skip
-    for student, person in PEOPLE.items():
-        assert rows[student]["Email address"] == person["Email address"]
-        got = [float(rows[student][f"lablib {lesson}"]) for lesson in LESSONS]
+    assert [*rows["Ada"]] == ["Student", "Username", *COLUMNS, "Total"]
+    for student, id_ in PEOPLE.items():
+        assert rows[student]["Username"] == id_
+        got = [float(rows[student][column]) for column in COLUMNS]
         assert got == [report.points(student, lesson)[0] for lesson in LESSONS]
         assert float(rows[student]["Total"]) == sum(got) == report.points(student)[0]
-    assert float(rows["bob"]["Total"]) == 0 < float(rows["ada"]["Total"])
-    alone = table(moodle(report, {}))  # no roster: the folder's name is what there is
-    assert alone["ada"]["Username"] == "ada"
-    assert MOODLE[0] == "Username"
+    assert float(rows["Bob"]["Total"]) == 0 < float(rows["Ada"]["Total"])
+    assert table(moodle(report, {}))["Ada"]["Username"] == "Ada"
+
+
+def test_canvas_reads_a_row_of_points_back():
+    report = report_of({"Ada": "✓", "Bob": "✗"})
+    rows = table(canvas(report, PEOPLE))
+    assert [*rows] == [POSSIBLE, "Ada", "Bob"]
+    assert [*rows["Ada"]] == ["Student", *CANVAS, *COLUMNS]
+    for lesson, column in zip(LESSONS, COLUMNS, strict=True):
+        stars = sum(each.stars for each in exercises(lesson))
+        assert [float(row[column]) for row in rows.values()] == [stars, stars, 0]
+    assert rows["Bob"]["SIS Login ID"] == "b8"
+    assert table(canvas(report, {}))["Ada"]["SIS Login ID"] == "Ada"
 
 
 def test_a_total_has_all_digits_of_its_parts():
@@ -69,42 +70,12 @@ def test_a_total_has_all_digits_of_its_parts():
     assert float(table(moodle(report, {}))["ada"]["Total"]) == total
     assert total != float(f"{total:g}")
     assert f"{total} of {total}" in page(report)
-    parts = table(canvas(report, {}))["ada"]
-    assert sum(float(parts[f"lablib {lesson}"]) for lesson in LESSONS) == total
-
-
-def test_canvas_reads_a_row_of_points_back():
-    report = report_of({"ada": "✓", "bob": "✗"})
-    text = canvas(report, PEOPLE)
-    head = text.splitlines()[0].split(",")
-    assert head == ["Student", *CANVAS, *(f"lablib {lesson}" for lesson in LESSONS)]
-    assert text.splitlines()[1].startswith(f"{POSSIBLE},")
-    rows = table(text)
-    for lesson in LESSONS:
-        stars = sum(each.stars for each in exercises(lesson))
-        assert float(rows[POSSIBLE][f"lablib {lesson}"]) == stars
-        assert float(rows["ada"][f"lablib {lesson}"]) == stars
-        assert float(rows["bob"][f"lablib {lesson}"]) == 0
-    assert (rows["ada"]["SIS User ID"], rows["bob"]["Section"]) == ("77", "B")
-    assert table(canvas(report, {}))["ada"]["SIS Login ID"] == "ada"
 
 
 def test_no_student_says_how_many_points_are_possible():
     """Canvas takes every row for that whose name has these words in it."""
-    report = report_of({"ada": "✓", "mal Points Possible": "✗"})
-    for people in ({}, PEOPLE):
-        rows = [*csv.reader(io.StringIO(canvas(report, people)))]
-        assert [row[0] for row in rows if "Points Possible" in row[0]] == [POSSIBLE]
-        assert rows[-1][0] == "mal points possible"
-
-
-def test_a_name_is_no_formula_in_either():
-    report = report_of({"=1+1": "✓"})
-    for text in (moodle(report, {}), canvas(report, {})):
-        assert "'=1+1" in text
-        assert not [
-            cell for row in csv.reader(io.StringIO(text)) for cell in row if cell[:1] == "="
-        ]
+    rows = table(canvas(report_of({"ada": "✓", "mal Points Possible": "✗"}), {}))
+    assert [*rows] == [POSSIBLE, "ada", "mal points possible"]
 
 
 @pytest.mark.parametrize("name", ["\t=1", " =1", "\r=1", "＝1", "@a", "-1"])
@@ -148,19 +119,20 @@ def test_a_scheme_is_one_small_file(tmp_path):
     ("text", "said"),
     [
         ("optional = [", "must be a file in TOML"),
-        ("option = []", "must have the keys points and optional, got 'option'"),
+        ("a = " + "[" * 10_000, "must be a file in TOML"),
+        ("option = []", "must have a list optional"),
         ('optional = "07.4"', "must have a list optional"),
         ("points = [1]", "a table"),
         ('optional = ["99.1"]', "must name exercises"),
         ("optional = [[1]]", "must name exercises"),
-        ('[points]\n"00.1" = -1', "points of 00.1 must be from 0 to 1000, got -1"),
-        ('[points]\n"00.1" = true', "must be from 0"),
-        ('[points]\n"00.1" = nan', "must be from 0"),
+        ('[points]\n"00.1" = -1', "points of 00.1 must be between 0 and 1000, got -1"),
+        ('[points]\n"00.1" = true', "points of 00.1 must be a number"),
+        ('[points]\n"00.1" = nan', "points of 00.1 must be finite"),
     ],
 )
 def test_what_is_no_scheme_is_named(text, said, tmp_path):
     (tmp_path / "p.toml").write_text(text)
-    with pytest.raises(ValueError, match=said):
+    with pytest.raises((ValueError, TypeError), match=said):
         read_points(tmp_path / "p.toml")
     with pytest.raises(ValueError, match="must be a file in TOML"):
         read_points(tmp_path / "none.toml")
@@ -168,11 +140,11 @@ def test_what_is_no_scheme_is_named(text, said, tmp_path):
 
 def test_the_command_writes_what_the_grade_books_take_and_a_line(tmp_path, capsys):
     school = tmp_path / "school"
-    for student, text in {"ada": submitted.RIGHT, "bob": submitted.ZERO}.items():
+    for student, text in {"a7": submitted.RIGHT, "b8": submitted.ZERO}.items():
         (school / student).mkdir(parents=True)
         (school / student / "work.py").write_text(f"import numpy as np\n{text}")
-    (school / "bob" / "rest.zip").write_bytes(b"PK")
-    (tmp_path / "class.csv").write_text("student,Email address\nada,a@x.org\nbob,b@x.org\n")
+    (school / "b8" / "rest.zip").write_bytes(b"PK")
+    (tmp_path / "class.csv").write_text("id,name\na7,Ada\nb8,Bob\n")
     (tmp_path / "p.toml").write_text('optional = ["00.3"]\n[points]\n"00.1" = 7')
     options = {"--moodle": "m.csv", "--canvas": "c.csv", "--roster": "class.csv"}
     options |= {"--points": "p.toml"}
@@ -180,58 +152,21 @@ def test_the_command_writes_what_the_grade_books_take_and_a_line(tmp_path, capsy
     assert main(["grade", str(school), *places]) == 0
     said = capsys.readouterr().out
     assert said.splitlines()[0] == "2 students, 1 of 6 ✓"
-    assert said.splitlines()[-1].endswith("unpack it: bob/rest.zip.")
+    assert said.splitlines()[-1].endswith("unpack it: b8/rest.zip.")
     rows = table((tmp_path / "m.csv").read_text())
-    assert [(row["Email address"], row["Total"]) for row in rows.values()] == [
-        ("a@x.org", "7"), ("b@x.org", "0")
-    ]  # fmt: skip
+    assert [(row["Username"], row["Total"]) for row in rows.values()] == [("a7", "7"), ("b8", "0")]
     possible = table((tmp_path / "c.csv").read_text())[POSSIBLE]["lablib 00"]
     assert float(possible) == 7 + find("00.2").stars
-    assert packed(school) == ["bob/rest.zip"]
-    (note,) = GradeReport([], packed=[f"{i}.zip" for i in range(102)]).notes()
+    (note,) = GradeReport([], unread=[f"{i}.zip" for i in range(102)]).notes()
     assert note.endswith(", 98.zip, 99.zip and 2 more.")
 
 
-def test_the_page_tells_how_the_class_did_and_leads_to_what_was_told():
-    report = report_of({"ada": "✓", "bob": "✗", "cy": "✓", "<b>": "○"})
-    assert report.shares() == [0, 1, 0, 1]
+def test_the_pages_marks_lead_to_what_was_told():
+    report = report_of({"ada": "✓", "bob": "✗", "<b>": "○"})
     text = page(report)
-    assert "Half of the students have 50 % of their points or more." in text
-    for share, count in (("0 to 10", 2), ("10 to 20", 0), ("90 to 100", 2)):
-        row = text[text.index(f'<th scope="row">{share} %</th>') :].partition("</tr>")[0]
-        assert row.endswith(f" {count}</td>")
-        assert ('class="bar"' in row) == (count > 0)
     links = re.findall(r'<a href="#([^"]+)">', text)
     assert len(links) == len(report.rows)
     assert {*links} == {*re.findall(r'<li id="([^"]+)">', text)}
-    assert "Half" not in page(GradeReport([]))
-
-
-def test_a_broken_file_is_blamed_for_its_own_lesson_alone(tmp_path):
-    school = tmp_path / "school"
-    (school / "ada").mkdir(parents=True)
-    (school / "ada" / "01_from_logits_to_text.ipynb").write_text("{broken")
-    (school / "bob").mkdir()
-    (school / "bob" / "work.ipynb").write_text("{broken")
-    (tmp_path / "class.csv").write_text("ada\nbob\n")
-    report = grade(school, roster=tmp_path / "class.csv", lessons=["01", "03"])
-    marks = {}
-    for row in report.rows:
-        marks.setdefault((row.student, row.exercise[:2]), set()).add(row.outcome)
-    assert marks["ada", "01"] == marks["bob", "01"] == marks["bob", "03"] == {"!"}
-    assert marks["ada", "03"] == {"∅"}
-
-
-def test_a_teachers_own_file_that_is_none_is_named(tmp_path):
-    path = tmp_path / "own"
-    path.write_text("a = " + "[" * 10_000)
-    with pytest.raises(BadValue, match=r"a file in TOML, got .*own"):
-        read_points(path)
-    path.write_text("student\n" + "a" * 200_000)
-    with pytest.raises(BadValue, match=r"a CSV file, got .*own"):
-        read_roster(path)
-    with pytest.raises(BadValue, match="a CSV file, got"):
-        read_roster(tmp_path / "a\0b")
 
 
 def test_a_large_class_has_its_tables_in_little_time():

