@@ -16,8 +16,8 @@ from collections.abc import (
 from contextlib import AbstractContextManager
 from typing import Any, Self, Unpack, overload
 
+from lablib.inference import completions
 from lablib.inference.arguments import check_names, keywords_of, refuse_draft_options
-from lablib.inference.completions import OF_SEVERAL, complete
 from lablib.inference.decoding.parties import SampleParts
 from lablib.inference.decoding.rows import Best, Samples
 from lablib.inference.decoding.token_iterator import TokenIterator
@@ -349,7 +349,7 @@ def generate(
     """
     flag("progress", progress)
     is_several = _is_several(prompt) or _is_several(messages)
-    check_names(generate, options, [*OF_SEVERAL, *OF_ONE] if is_several else OF_ONE)
+    check_names(generate, options, [*completions.OF_SEVERAL, *OF_ONE] if is_several else OF_ONE)
     options["max_tokens"] = max_tokens
     if is_several:
         return _generate_several(model, tokenizer, prompt, messages, progress=progress, **options)
@@ -386,7 +386,7 @@ def _generate_several(
         ids = [_encode(tokenizer, prompt) for prompt in prompts]
     else:
         ids = [_encode(tokenizer, prompts, messages) for messages in conversations]
-    parts = complete(generate, model, ids, draft_model, options)
+    parts = completions.complete(generate, model, ids, draft_model, options)
     samples = parts.join()
     return [_completion(tokenizer, parts, samples, row) for row in range(len(samples))]
 

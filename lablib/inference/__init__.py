@@ -15,13 +15,13 @@ you replace runs in its place at once.
         models/kernels.py             shared_attention
     05  voting/vote.py                best_of_n
         voting/scoring.py             score
-        completions.py                samples
+        completions.py                complete
     06  voting/votes.py               tally
         voting/vote.py                majority_vote
         voting/stopping.py            StopRule.reason
         voting/leads.py               cannot_lose
     07  decoding/decoder.py           Decoder.speculative_round
-        completions.py                speculative_batches
+        completions.py                complete
     08  speculation/rules.py          match, coupled, rejection, block
         speculation/judge.py          draw_outcome
     09  speculation/ngram.py          NGram.lookup

@@ -213,7 +213,19 @@ def sample_n(model: Any, prompt: Prompt, n: int, **options: Unpack[SampleKeyword
 def sample_batches(
     model: Any, prompt: Prompt, n: int, **options: Unpack[SampleKeywords]
 ) -> SampleParts:
-    """Yield the samples of :func:`sample_n` in parts; what it takes and gives: see ``samples``.
+    """Yield the samples of :func:`sample_n` in parts, as ``samples`` does.
+
+    Args:
+        model: any mlx-lm model or ``LanguageModel``.
+        prompt: token ids, at least one.
+        n: how many completions.
+        **options: the keywords of :func:`samples`.
+
+    Returns:
+        An iterator of :class:`Samples`.
+
+    Raises:
+        ValueError, TypeError: an argument is out of range, at the call.
 
     Example:
         >>> parts = lablib.inference.sample_batches(model, prompt, 5, max_batch=2, max_tokens=3)
@@ -293,7 +305,19 @@ def speculative_batches(
     prompts: Sequence[Prompt],
     **options: Unpack[SpeculativeKeywords],
 ) -> SampleParts:
-    """Complete several prompts with a drafter's help, in parts; see ``samples``.
+    """Complete several prompts with a drafter's help, in parts, as ``samples`` does.
+
+    Args:
+        target: any mlx-lm model; its texts come out.
+        draft_model: a smaller model of the same vocabulary, or a drafter such as ``NGram()``.
+        prompts: token ids, at least one each.
+        **options: the keywords of :func:`samples`.
+
+    Returns:
+        An iterator of :class:`Samples`.
+
+    Raises:
+        ValueError, TypeError: an argument is out of range, at the call.
 
     Example:
         >>> parts = lablib.inference.speculative_batches(model, draft, [prompt] * 3, max_batch=2)

@@ -1,4 +1,4 @@
-"""What comes of rounds: the verdicts on texts, the counts, and the finished samples."""
+"""Verdicts of rounds on texts, their counts, and the finished samples."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace

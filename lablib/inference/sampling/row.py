@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from lablib.inference.sampling import random_numbers
 from lablib.inference.sampling.options import SamplerOptions
 from lablib.inference.sampling.processors import TextProcessors
-from lablib.inference.stop_strings import TextReader
 
 Best = tuple[tuple[int, float], ...]  # the best (id, logprob) pairs at a token
 
@@ -23,7 +23,7 @@ class Row:
         key: the key of its random numbers; each token takes one.
         left: how many tokens it may still get; 0: it has ended.
         stops: ids that end it.
-        reader: looks for stop strings; None if there are none.
+        reader: a ``TextReader`` that looks for stop strings; None if there are none.
         number: its place among all rows, by which messages know it.
         num_ctx: how far back ``repeat_last_n = -1`` looks.
         tokens: its own, with their ``logprobs`` under the raw logits.
@@ -43,7 +43,7 @@ class Row:
     key: int
     left: int = 0
     stops: frozenset[int] = frozenset()
-    reader: TextReader | None = None
+    reader: Any = None
     number: int = 0
     num_ctx: int = _ALL
     tokens: list[int] = field(default_factory=list)
@@ -94,7 +94,7 @@ class Row:
             twin.processors = TextProcessors(self.processors.settled, twin.text)
         return twin
 
-    def _look_for_stop_strings(self, reader: TextReader) -> None:
+    def _look_for_stop_strings(self, reader: Any) -> None:
         """End at the token that completes one; a stop token is no text."""
         written = len(self.tokens) - self.stopped
         reader.read(self.tokens[:written])

@@ -22,8 +22,8 @@ from typing import Any, NamedTuple
 from lablib import definitions
 from lablib.definitions import FastPath
 from lablib.inference.sampling import random_numbers, transforms
+from lablib.inference.sampling.grouping import Group, Plan, plan_of
 from lablib.inference.sampling.noise import DRAFT, Noise, before_each
-from lablib.inference.sampling.plan import Group, Plan, plan_of
 from lablib.inference.sampling.processors import LogitsProcessor, TextProcessors
 from lablib.inference.sampling.row import Row
 from lablib.machine.arrays import listed

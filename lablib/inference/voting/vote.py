@@ -14,8 +14,8 @@ from collections.abc import Callable, Hashable, Sequence
 from contextlib import closing
 from typing import Any, Literal, NamedTuple, Unpack, overload
 
+from lablib.inference import completions
 from lablib.inference.arguments import check_n, refuse_top_logprobs
-from lablib.inference.completions import complete
 from lablib.inference.decoding.parties import SampleParts
 from lablib.inference.decoding.rows import Samples
 from lablib.inference.keywords import RoundsKeywords, VoteKeywords
@@ -275,8 +275,8 @@ def _sample(
         refuse_top_logprobs(options, "sample_n")
     n = check_n(n)
     if draft_model is None:
-        return complete(entry, model, prompt, None, options, n=n)
-    return complete(entry, model, [prompt] * n, draft_model, options)
+        return completions.complete(entry, model, prompt, None, options, n=n)
+    return completions.complete(entry, model, [prompt] * n, draft_model, options)
 
 
 def _scores(name: str, scorer: Scorer, parts: SampleParts, samples: Samples) -> np.ndarray:
