@@ -5,7 +5,8 @@
 
 A *line* is one of a program, a style sheet or a setting, or of a notebook's code; a *word* is one
 of a text: a Markdown file or a notebook's text. Stored checkpoints, recordings, pictures and
-what a script of this repository has made are neither.
+what a script of this repository has made are neither. The way of a token, its *files*, *calls* and
+*changes* of file, is what ``structure.py`` says it is.
 """
 
 import json
@@ -104,6 +105,13 @@ def sizes() -> dict[tuple[str, str], int]:
     )
     density = structure.Package(ROOT).density()["engine"]
     found["engine", "tokens"] = density.tokens
+    run = structure.run()
+    for name, walk in run["walks"].items():
+        found[f"{name}, twelve tokens", "files"] = walk["files"]
+        found[f"{name}, twelve tokens", "changes"] = walk["changes of file"]
+    for name, way in run["ways"].items():
+        found[f"one token more, {name}", "files"] = way["files"]
+        found[f"one token more, {name}", "calls"] = way["calls"]
     return {key: size for key, size in sorted(found.items()) if size}
 
 

@@ -112,7 +112,7 @@ def test_the_samplers_keywords_are_its_options() -> None:
     assert get_type_hints(keywords.SamplerKeywords) == {
         name: expected[name] for name in SamplerOptions.names()
     }
-    taken = [TokenIterator.__init__, SpeculativeTokenIterator]
+    taken = [TokenIterator.__init__, SpeculativeTokenIterator.__init__]
     for each in taken:
         (unpacked,) = get_args(each.__annotations__["sampler_options"])
         assert unpacked is keywords.SamplerKeywords

@@ -38,7 +38,7 @@ def explored(monkeypatch, uncompiled):
 
     def numbers(sampler, first, n=1):
         """Instead of a random number the sequence's own, so that ``draw`` knows whose it draws."""
-        return mx.array([[row] * n for row in range(len(sampler.batch.slots))])
+        return mx.array([[row] * n for row in range(len(sampler.rows))])
 
     def draw(weights, number):
         drawn = zip(number[:, 0].tolist(), np.array(weights), strict=True)

@@ -51,7 +51,7 @@ def explored(monkeypatch, uncompiled):
     def draw(sampler, scores, drafts):
         path = [] if drafts is None else drafts.tolist()[0]
         p = np.array(sampler.after(scores, [path])[0, 0])
-        return mx.array([[exploration.choose(p)]], mx.int32), None
+        return mx.array([[exploration.choose(p)]], mx.int32), mx.array([[True]])
 
     def shuffled(sampler, q, paths, first):
         """Each node's children in an order that is explored, drawn without replacement."""
