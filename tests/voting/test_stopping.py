@@ -131,3 +131,9 @@ def test_other_bad_input():
         overtake_risk([], 3)
     with pytest.raises(BadValue, match="remaining must be at least 0, got -1"):
         cannot_lose([1], -1)
+
+
+def test_samples_without_an_answer_count_towards_the_least():
+    rule = StopRule(0.6, "beta", at_least=8)
+    assert rule.reason([6], 7, 64) is None
+    assert rule.reason([6], 8, 64) == "confident"
