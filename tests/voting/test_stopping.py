@@ -101,7 +101,7 @@ def test_the_rules_in_one():
         assert StopRule(0.95, rule).reason([30, 1], 31, 64) == "confident"
         assert StopRule(0.95, rule).reason([8, 7], 15, 64) is None
         assert StopRule(0.95, rule).reason([12], 12, 64) is None
-        assert StopRule(0.95, rule, at_least=9).reason([9], 9, 64) == "confident"
+        assert {StopRule(0.95, rule, at_least=9).reason([n], 9, 64) for n in (8, 9)} == {"confident"}
         assert StopRule(0.95, rule).reason([], 20, 64) is None
     assert StopRule(0.95).reason([], 64, 64) == "certain"  # nothing can change any more
 
@@ -131,9 +131,3 @@ def test_other_bad_input():
         overtake_risk([], 3)
     with pytest.raises(BadValue, match="remaining must be at least 0, got -1"):
         cannot_lose([1], -1)
-
-
-def test_samples_without_an_answer_count_towards_the_least():
-    rule = StopRule(0.6, "beta", at_least=8)
-    assert rule.reason([6], 7, 64) is None
-    assert rule.reason([6], 8, 64) == "confident"
