@@ -65,7 +65,7 @@ class DraftKeywords(TypedDict, total=False):
 
 
 class SampleKeywords(SamplersOfEach, RowsKeywords, total=False):
-    """Those of :func:`sample_batches`."""
+    """Those of :func:`samples` without a drafter."""
 
     max_tokens: int | Sequence[int]
     max_batch: int | None
@@ -74,7 +74,7 @@ class SampleKeywords(SamplersOfEach, RowsKeywords, total=False):
 
 
 class SpeculativeKeywords(SampleKeywords, DraftKeywords, total=False):
-    """Those of :func:`speculative_batches`."""
+    """Those of :func:`samples`."""
 
 
 class RoundsKeywords(CutsOfEach, RowsKeywords, DraftKeywords, total=False):

@@ -7,7 +7,7 @@ others that wait then join.
 
 Everything that writes text is a door to this loop: one row (``TokenIterator``, and
 ``SpeculativeTokenIterator`` with a drafter), rows of one prompt (``sample_n``), rows of many
-prompts (``sample_many``, ``speculative_batches``, ``generate`` with a list).
+prompts (``samples``, ``sample_many``, ``generate`` with a list).
 """
 
 import time

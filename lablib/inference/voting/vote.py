@@ -98,8 +98,7 @@ def best_of_n(
         draft_model: a smaller model of the same vocabulary, or a drafter such as ``NGram()``.
         **options: every other keyword of ``samples``: ``stop_tokens`` (ids that end a
             completion and belong to it), ``seed``, ``max_batch``, ``progress`` and the sampler's
-            options; with a draft model those of ``speculative_batches``: ``rule``,
-            ``draft_tokens``, ...
+            options; with a draft model also ``rule`` and ``draft_tokens``.
 
     Returns:
         The best sequence ``(1, total_len)``, int32, prompt included and without padding; with
