@@ -11,7 +11,7 @@ from pathlib import Path
 import lablib
 import lablib.inference
 from lablib.machine import backend, scheduling
-from lablib.machine.doctor import doctor, measure_gflops
+from lablib.machine.doctor import doctor, measure_gflops, measure_share
 
 import pytest
 from oracles.fresh import run
@@ -204,6 +204,12 @@ def test_doctor_reports_and_advises() -> None:
     assert {"machine", "python", "packages", "device", "blas"} <= report.facts.keys()
     assert "missing" not in report.facts["packages"]
     assert str(report).splitlines()[-1].strip().startswith("advice")
+
+
+def test_half_as_fast_is_a_share_of_a_half(monkeypatch: pytest.MonkeyPatch) -> None:
+    seconds = {"matrix_vector": 1.0, "one_row": 2.0}
+    monkeypatch.setattr("lablib.machine.doctor._timed", lambda work, _: seconds[work.__name__])
+    assert measure_share() == 0.5
 
 
 @linux

@@ -69,7 +69,9 @@ def last(answers):
 
 
 @pytest.mark.parametrize("draft", ["none", "model", "look up", "early exit"])
-@pytest.mark.parametrize("more", [{}, {"stop": "e"}, {"repeat_penalty": 1.5}])
+@pytest.mark.parametrize(
+    "more", [{}, {"stop": "e"}, {"repeat_penalty": 1.5}, {"presence_penalty": 1.5}]
+)
 def test_an_answer_is_what_generate_answers_to_all_messages(model, tokenizer, drafts, draft, more):
     """Whether the caches were used again or not: reusing them changes no token."""
     options = {"draft_model": drafts[draft], "max_tokens": 12, "seed": 7, "rule": "match", **more}

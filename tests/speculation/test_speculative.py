@@ -148,10 +148,10 @@ def test_rounds_by_hand():
 def test_an_accepted_stop_token_ends_the_text_without_a_bonus():
     text = [0, 1, 2, 3, 4, 5] * 4
     model = scripted(text)
-    iterator = SpeculativeTokenIterator(
-        model, scripted(text), [0], temperature=0.0, draft_tokens=4, stop_tokens=[2], trace=True
-    )
+    options = {"temperature": 0.0, "top_logprobs": 1, "stop_tokens": [2], "trace": True}
+    iterator = SpeculativeTokenIterator(model, scripted(text), [0], draft_tokens=4, **options)
     assert [(token.id, token.from_draft) for token in iterator] == [(1, True), (2, True)]
+    assert [best[0][0] for best in iterator.top_logprobs] == [1, 2]
     assert iterator.stats["finish_reason"] == "stop"
     assert iterator.stats["total_drafted"] == 4
     assert iterator.stats["total_accepted"] == 2

@@ -173,8 +173,8 @@ def test_bootstrap_interval():
     values = [0.0] * 40 + [1.0] * 60
     low, high = bootstrap_interval(values)
     assert (low, high) == bootstrap_interval(values)
-    assert low == pytest.approx(0.6 - 1.96 * 0.049, abs=0.02)
-    assert high == pytest.approx(0.6 + 1.96 * 0.049, abs=0.02)
+    assert low == pytest.approx(0.6 - 1.96 * 0.049, abs=0.01)
+    assert high == pytest.approx(0.6 + 1.96 * 0.049, abs=0.01)
     assert bootstrap_interval([0.25] * 9) == (0.25, 0.25)
 
 

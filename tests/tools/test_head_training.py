@@ -42,6 +42,15 @@ def same(a, b):
     return a.keys() == b.keys() and all(np.array_equal(a[name], b[name]) for name in a)
 
 
+def test_the_learning_rate_rises_to_its_peak_and_ends_at_a_twentieth():
+    optimizer = descent.Descent(100, 1e-3, warmup=20).optimizer()
+    rates = []
+    for _ in range(101):
+        optimizer.apply_gradients({}, {})
+        rates.append(optimizer.learning_rate.item())
+    assert [rates[20], rates[100]] == pytest.approx([1e-3, 5e-5])
+
+
 def test_a_run_that_was_stopped_ends_in_the_same_weights(teacher, tmp_path, monkeypatch):
     def run(out, **options):
         recipe = replace(teacher, **options)
