@@ -168,10 +168,10 @@ def _train(options: argparse.Namespace) -> None:
 
     shipped = [*RECIPES, "verifier", "target-head"]
     names = [one_of("name", n, [*shipped, *HEADS]) for n in options.names or shipped]
-    asked = os.environ.get("LABLIB_THREADS")
-    threads = options.threads if options.threads is not None else int(asked or THREADS)
+    variable = os.environ.get("LABLIB_THREADS")
+    threads = options.threads if options.threads is not None else int(variable or THREADS)
     integer("threads", threads, 1)
-    if threads != backend.threads() and asked != str(threads):
+    if threads != backend.threads() and variable != str(threads):
         # The number of BLAS threads is settled when the library loads, which importing did: start
         # over with it. Guarded by the variable itself, so this happens once.
         os.environ["LABLIB_THREADS"] = str(threads)
@@ -206,8 +206,8 @@ def _evaluate(options: argparse.Namespace) -> int:
     say = partial(print, flush=True)
 
     def work() -> int:
-        found = evaluate(options.out, models=options.models, quick=options.quick, say=say)
-        passed = found is None or all(row["passed"] for row in found["checks"])
+        report = evaluate(options.out, models=options.models, quick=options.quick, say=say)
+        passed = report is None or all(row["passed"] for row in report["checks"])
         return 0 if options.quick or passed else 1
 
     return sweep.as_ranks(options, work)

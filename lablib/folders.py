@@ -91,8 +91,8 @@ def remove_half_written(path: Path, alone: bool = False) -> None:
     half_written = re.compile(rf"\.writing-(\d+)-{re.escape(path.name)}")
     with suppress(OSError):  # a folder that may be written and not listed
         for beside in path.parent.iterdir():
-            found = half_written.fullmatch(beside.name)
-            if found and (alone or not _is_another_at_work(int(found[1]))):
+            named = half_written.fullmatch(beside.name)
+            if named and (alone or not _is_another_at_work(int(named[1]))):
                 beside.unlink(missing_ok=True)
 
 

@@ -17,20 +17,18 @@ from contextlib import AbstractContextManager
 from typing import Any, Self, Unpack, overload
 
 from lablib.inference import completions
-from lablib.inference.arguments import check_names, keywords_of, refuse_draft_options
-from lablib.inference.decoding.parties import SampleParts
+from lablib.inference.arguments import refuse_draft_options
 from lablib.inference.decoding.rows import Best, Samples
+from lablib.inference.decoding.scheduler import SampleParts
 from lablib.inference.decoding.token_iterator import TokenIterator
 from lablib.inference.keywords import SeveralKeywords, StreamKeywords, TextKeywords
 from lablib.inference.speculation.speculative_iterator import SpeculativeTokenIterator
 from lablib.inference.stop_strings import TextReader, check_stop, wrapped
-from lablib.unknown_options import told
+from lablib.unknown_options import check_options, checks_options
 from lablib.validation import BadType, BadValue, flag, sequence, shown
 
 import mlx.core as mx
 import numpy as np
-
-OF_ONE = [*keywords_of(SpeculativeTokenIterator), "stop", "draft_model"]  # beside the sampler's
 
 Conversation = Sequence[dict[str, str]]
 Several = list[str] | list[list[int]] | list[mx.array] | tuple[str | Sequence[int] | mx.array, ...]
@@ -201,7 +199,7 @@ def stream(
         >>> text == pieces.text
         True
     """
-    check_names(stream, options, OF_ONE)
+    check_options(stream, options)
     tokenizer = wrapped(tokenizer)
     ids, stop = _encode(tokenizer, prompt, messages), check_stop(stop, tokenizer)
     if stop_tokens is None:
@@ -349,7 +347,8 @@ def generate(
     """
     flag("progress", progress)
     is_several = _is_several(prompt) or _is_several(messages)
-    check_names(generate, options, [*completions.OF_SEVERAL, *OF_ONE] if is_several else OF_ONE)
+    known = SeveralKeywords.__annotations__ if is_several else {}
+    check_options(generate, options, {**TextKeywords.__annotations__, **known})
     options["max_tokens"] = max_tokens
     if is_several:
         return _generate_several(model, tokenizer, prompt, messages, progress=progress, **options)
@@ -386,7 +385,7 @@ def _generate_several(
         ids = [_encode(tokenizer, prompt) for prompt in prompts]
     else:
         ids = [_encode(tokenizer, prompts, messages) for messages in conversations]
-    parts = completions.complete(generate, model, ids, draft_model, options)
+    parts = completions.complete(model, ids, draft_model, **options)
     samples = parts.join()
     return [_completion(tokenizer, parts, samples, row) for row in range(len(samples))]
 
@@ -417,7 +416,7 @@ def _encode(tokenizer: Any, prompt: Any, messages: Any = None) -> Any:
     return tokenizer.encode(prompt, add_special_tokens=needs_begin)
 
 
-@told
+@checks_options
 def on_text(
     tokenizer: Any, function: Callable[[str], Hashable | None]
 ) -> Callable[[list[int]], Hashable | None]:

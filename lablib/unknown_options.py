@@ -1,13 +1,14 @@
 """Refuses an option that a function doesn't know, in one line, and names the one that was meant.
 
-A function with ``**options`` hands those that it was given to :func:`refuse`; one without them is
-marked ``@told``, and so is a class, for its constructor.
+What a function knows is said once, by its signature: ``**options: Unpack[T]`` takes what the table
+``T`` of ``inference/keywords.py`` lists. Such a function begins with :func:`check_options`; one
+without ``**options`` is marked ``@checks_options``, and so is a class, for its constructor.
 """
 
 import inspect
-from collections.abc import Callable, Sequence
-from functools import wraps
-from typing import Any, NoReturn, TypeVar
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache, wraps
+from typing import Any, NoReturn, TypeVar, get_args
 
 from lablib.validation import BadType
 
@@ -71,7 +72,30 @@ def refuse(name: str, key: str, known: Sequence[str], hint: str = "") -> NoRetur
     raise BadType(f"unknown option {key!r}{hint}; {name} knows {', '.join(known)}")
 
 
-def told(entry: Entry) -> Entry:
+@cache
+def options_of(entry: Callable[..., Any]) -> tuple[str, ...]:
+    """Return the names that a function, or a class, takes by name only, in order."""
+    names: list[str] = []
+    for each in inspect.signature(entry).parameters.values():
+        if each.kind is each.KEYWORD_ONLY:
+            names.append(each.name)
+        elif each.kind is each.VAR_KEYWORD and each.annotation is not Any:
+            (table,) = get_args(each.annotation)
+            names += table.__annotations__
+    return tuple(dict.fromkeys(names))
+
+
+def check_options(
+    entry: Callable[..., Any], given: Iterable[str], more: Iterable[str] = (), **hints: str
+) -> None:
+    """Refuse an option that ``entry`` doesn't know, beside ``more`` that it does."""
+    known = options_of(entry)
+    for key in given:
+        if key not in known and key not in more:
+            refuse(entry.__name__, key, [*dict.fromkeys([*known, *more])], hints.get(key, ""))
+
+
+def checks_options(entry: Entry) -> Entry:
     """Have a function, or a class, refuse an option that it doesn't know; the rest is Python's."""
     made: Any = entry
     is_class = inspect.isclass(entry)
@@ -88,5 +112,5 @@ def told(entry: Entry) -> Entry:
     if is_class:
         made.__init__ = checked
         return entry
-    told_function: Any = checked
-    return told_function
+    checked_function: Any = checked
+    return checked_function

@@ -44,16 +44,16 @@ class DenseRows:
         The first ``stored (B,)`` tokens of each row are in the slab; the forward writes the others.
         """
         count, width = seen.shape
-        source, found = self._continued(seen, stored)
+        source, continues = self._continued(seen, stored)
         in_order = np.array_equal(source, np.arange(len(self._seen)))
         self._seen = seen
         self._take = None
-        if self.layers and found.all() and width <= self._columns <= most / count:
+        if self.layers and continues.all() and width <= self._columns <= most / count:
             if not in_order:
                 self._take = mx.array(source.astype(np.int32))
             return
         self.layers = {}
-        going_on = len(set(source[found]))
+        going_on = len(set(source[continues]))
         fits = width + ROOM <= most / count
         self._keep = fits and 2 * going_on >= count
         self._columns = width + ROOM if self._keep else width
@@ -63,16 +63,16 @@ class DenseRows:
     def _continued(self, seen: np.ndarray, stored: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return which of the last rows each new one continues ``(B,)``, and whether it does."""
         width = min(self.width, seen.shape[1])
-        found = (stored > 0) & (stored <= width)
-        last = np.where(found, stored - 1, 0)
-        if not found.any():
-            return last, found
+        continues = (stored > 0) & (stored <= width)
+        last = np.where(continues, stored - 1, 0)
+        if not continues.any():
+            return last, continues
         ends = np.take_along_axis(seen, last[:, None], 1)[:, 0]
         source = (self._seen[:, last] == ends).argmax(0)
         same = self._seen[source, :width] == seen[:, :width]
         new = np.arange(width) >= stored[:, None]
-        found &= (same | new).all(1)
-        return source, found
+        continues &= (same | new).all(1)
+        return source, continues
 
     def fetch(
         self,

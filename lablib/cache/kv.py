@@ -86,10 +86,10 @@ def offset(cache: Sequence[Any]) -> int | list[int] | None:
 
 def length(cache: Sequence[Any]) -> int:
     """Return the ``offset`` of a cache of one text, some layer of which counts."""
-    found = offset(cache)
-    if not isinstance(found, int):
-        raise BadValue(f"cache must hold one text and count its tokens, got the offset {found}")
-    return found
+    at = offset(cache)
+    if not isinstance(at, int):
+        raise BadValue(f"cache must hold one text and count its tokens, got the offset {at}")
+    return at
 
 
 def rows(cache: Sequence[Any]) -> int | None:
@@ -236,10 +236,10 @@ def leaves(cache: Sequence[Any]) -> Cache:
     """Return the layers of a cache, those inside a ``CacheList`` one by one."""
     if not isinstance(cache, Sequence):
         raise BadType(f"cache must be a list with one entry per layer, got {type(cache).__name__}")
-    found: Cache = []
+    layers: Cache = []
     for layer in cache:
-        found += leaves(layer.caches) if isinstance(layer, CacheList) else [layer]
-    return found
+        layers += leaves(layer.caches) if isinstance(layer, CacheList) else [layer]
+    return layers
 
 
 def _change(layer: Any, change: Callable[[mx.array], mx.array]) -> None:

@@ -105,21 +105,21 @@ class BatchRewinder:
         """
         if max(back) <= 0:
             return
-        apart = max(back) > min(back)
+        uneven = max(back) > min(back)
         positions = list(map(sub, self.positions, back))
         if not self._roll(back):
             read = self._undoable()
-            most = read - apart
+            most = read - uneven
             if max(back) > most:
                 raise BadValue(f"cache can be rewound by at most {most} tokens, got n={max(back)}")
             tokens = mx.concatenate(self._reads, axis=1)
             self._undo()
             self._read_again(tokens, [read - each for each in back])
-        elif not apart and self._reads:
+        elif not uneven and self._reads:
             tokens = mx.concatenate(self._reads, axis=1)
             self._reads = [tokens[:, : tokens.shape[1] - back[0]]]
         self.positions = positions
-        if apart:
+        if uneven:
             self.settle()  # no snapshot fits rows that part
             self._parted += 1
             if self._parted % _COMPACT_EVERY == 0:

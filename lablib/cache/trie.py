@@ -158,16 +158,16 @@ class TokenTrie:
         prompt = tuple(prompt)
         if not prompt:
             raise BadValue("prompt must hold at least one token, got none")
-        found = self.match(prompt, touch=False)
+        match = self.match(prompt, touch=False)
         if slots is not None:
-            integer("start", start, 0, len(found.slots))
+            integer("start", start, 0, len(match.slots))
             count = len(prompt) - start
             if len(slots) != count:
                 raise BadValue(f"slots must number {count}, got {len(slots)}")
-        node = found.node
-        if found.matched > node.depth:
-            node = self._split(found.tip, found.matched - node.depth)
-        rest = prompt[found.matched :]
+        node = match.node
+        if match.matched > node.depth:
+            node = self._split(match.tip, match.matched - node.depth)
+        rest = prompt[match.matched :]
         if rest:
             self.events.append(Event("insert", node.depth, len(prompt)))
             self.tokens += len(rest)
@@ -177,8 +177,8 @@ class TokenTrie:
         if slots is not None:
             slots = np.asarray(slots, np.int32)
             self._give(node, slots, start)
-            new = slots[len(found.slots) - start :]
-            every = np.concatenate([found.slots, new])
+            new = slots[len(match.slots) - start :]
+            every = np.concatenate([match.slots, new])
             self._remember(prompt, node, every)
         if logprobs is not None and node.logprobs is None:
             node.logprobs = logprobs

@@ -1,7 +1,6 @@
 """Every check of an argument that several entry points share: each is written once, here."""
 
-import inspect
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import add
 from typing import Any
@@ -11,7 +10,6 @@ from lablib.inference.sampling.options import SamplerOptions
 from lablib.inference.sampling.processors import LogitsProcessor
 from lablib.inference.stop_strings import check_stop, wrapped
 from lablib.models.interface import context_of, instead_of_model, vocab_size_of
-from lablib.unknown_options import refuse
 from lablib.validation import BadType, BadValue, function, integer, sequence, shown, token_ids
 
 
@@ -48,14 +46,12 @@ class Request:
 
 
 def read_request(
-    entry: Callable[..., Any],
     model: Any,
     prompt: Any,
     *,
-    max_tokens: Any,
-    stop_tokens: Any,
-    prefill_step_size: int,
-    sampler_options: Mapping[str, Any],
+    max_tokens: Any = 100,
+    stop_tokens: Any = None,
+    prefill_step_size: int = 512,
     logits_processors: Any = (),
     stop: Any = (),
     tokenizer: Any = None,
@@ -63,15 +59,14 @@ def read_request(
     name: str = "model",
     several: bool = False,
     n: int | None = None,
+    **sampler_options: Any,
 ) -> Request:
-    """Check the arguments that all entry points take.
+    """Check the arguments that all entry points take; messages call the model ``name``.
 
-    For the messages: ``entry`` was called, which calls its model ``name``. ``prompt`` is one, of
-    which ``n`` completions are wanted or just one, or a sequence of ``several``;
-    ``sampler_options`` are the keywords that ``entry`` does not name itself. Where there may be
-    more than one completion, these and ``max_tokens`` may be lists, with a value for each.
+    ``prompt`` is one, of which ``n`` completions are wanted or just one, or a sequence of
+    ``several``. Where there may be more than one completion, ``sampler_options`` and ``max_tokens``
+    may be lists, with a value for each.
     """
-    check_names(entry, sampler_options)
     if several:
         prompts = check_prompts(model, prompt, name)
     else:
@@ -117,33 +112,6 @@ def _options_of_each(given: Mapping[str, Any], count: int) -> list[SamplerOption
     return [SamplerOptions(**dict(zip(given, own, strict=True))) for own in values]
 
 
-def keywords_of(function: Callable[..., Any]) -> list[str]:
-    """Return the names of the parameters that a function, or a class, takes by name only."""
-    parameters = inspect.signature(function).parameters.values()
-    return [each.name for each in parameters if each.kind is each.KEYWORD_ONLY]
-
-
-def check_names(
-    entry: Callable[..., Any],
-    given: Mapping[str, Any],
-    passed_on: Collection[str] = (),
-    samples: bool = True,
-) -> None:
-    """Refuse a keyword that ``entry`` doesn't know, and name those that it does.
-
-    ``given`` are the keywords that it does not name itself. It knows those that are ``passed_on``;
-    if it ``samples`` by them they may be options of the sampler.
-    """
-    fields = SamplerOptions.names()
-    for key in given:
-        if key not in passed_on and not (samples and key in fields):
-            known = [
-                *dict.fromkeys([*keywords_of(entry), *passed_on, *(fields if samples else ())])
-            ]
-            own_place = f" (here it is options=, a SamplerOptions({key}=...) for each prompt)"
-            refuse(entry.__name__, key, known, own_place if key in fields else "")
-
-
 def refuse_draft_options(options: Iterable[str]) -> None:
     """Refuse what is about drafts, as there is no draft model."""
     for name in ("rule", "draft_tokens", "draft_cache", "trace"):
@@ -177,12 +145,12 @@ def check_prompt(
 def check_prompts(model: Any, prompts: Any, name: str = "model") -> list[list[int]]:
     """Return several prompts, or none, as :func:`check_prompt` returns one."""
     checked: dict[int, list[int]] = {}  # by identity: n rows of one prompt are checked once
-    found = []
+    lists = []
     for i, prompt in enumerate(sequence("prompts", prompts, "prompts")):
         if id(prompt) not in checked:
             checked[id(prompt)] = check_prompt(model, prompt, name, f"prompts[{i}]")
-        found.append(checked[id(prompt)])
-    return found
+        lists.append(checked[id(prompt)])
+    return lists
 
 
 def check_stops(model: Any, stop_tokens: Any, name: str = "stop_tokens") -> frozenset[int]:

@@ -8,45 +8,33 @@ afterwards each stands somewhere else (``lablib.cache.rewind_batch``). A row's t
 own text and random numbers only: it is the same alone, in any batch and beside any other row.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Unpack
 
 from lablib.cache import kv
 from lablib.cache.rewind import Rewinder, check_rewindable
 from lablib.inference import arguments
 from lablib.inference.decoding.decoder import Decoder
-from lablib.inference.decoding.parties import (
+from lablib.inference.decoding.rows import Samples
+from lablib.inference.decoding.scheduler import (
     ReadPrompts,
     ReadShared,
     SampleParts,
     can_share,
     decode_parts,
 )
-from lablib.inference.decoding.rows import Samples
 from lablib.inference.keywords import SampleKeywords, SpeculativeKeywords
 from lablib.inference.sampling.text_sampler import TextSampler
 from lablib.inference.speculation.draft_length import FixedLength
 from lablib.inference.speculation.draft_model import as_drafter
 from lablib.inference.speculation.rules import named
 from lablib.inference.speculation.speculative_iterator import own_reader, speculative_decoder
-from lablib.validation import BadValue, flag, integer
+from lablib.unknown_options import check_options
+from lablib.validation import BadValue, flag, integer, sequence
 
 import mlx.core as mx
 
 Prompt = Sequence[int] | mx.array
-
-_OPTIONS: dict[str, Any] = {  # beside those of the sampler
-    "max_tokens": 100,
-    "stop_tokens": None,
-    "stop": (),
-    "tokenizer": None,
-    "max_batch": None,
-    "prefill_step_size": 512,
-    "logits_processors": (),
-    "progress": False,
-}
-_DRAFT_OPTIONS: dict[str, Any] = {"draft_tokens": 4, "rule": None}
-OF_SEVERAL = [*_OPTIONS, *_DRAFT_OPTIONS]  # names, beside those of the sampler
 
 
 def samples(
@@ -102,45 +90,35 @@ def samples(
         >>> [len(part) for part in parts]
         [4]
     """
-    prompts = [prompt for prompt in prompts for _ in range(arguments.check_n(n))]
-    return complete(samples, model, prompts, draft_model, options)
+    check_options(samples, options)
+    n = arguments.check_n(n)
+    prompts = [each for each in sequence("prompts", prompts, "prompts") for _ in range(n)]
+    return complete(model, prompts, draft_model, **options)
 
 
 def complete(
-    entry: Callable[..., Any],
     model: Any,
     prompts: Any,
     draft_model: Any,
-    options: Mapping[str, Any],
     *,
     n: int | None = None,
     name: str = "model",
+    max_batch: Any = None,
+    progress: Any = False,
+    **options: Any,
 ) -> SampleParts:
-    """Check the arguments of ``entry``, which calls its model ``name``, and begin.
+    """Check the options of :func:`samples`, whose names are known, and begin.
 
-    With ``n`` it was given one prompt, of which it wants so many completions.
+    With ``n`` there is one prompt, of which so many completions are wanted. Messages call the
+    model ``name``.
     """
-    known = _OPTIONS if draft_model is None else _OPTIONS | _DRAFT_OPTIONS
     if draft_model is None:
         arguments.refuse_draft_options(options)
-    own = known | {key: value for key, value in options.items() if key in known}
-    sampler_options = {key: value for key, value in options.items() if key not in known}
-    arguments.check_names(entry, sampler_options, [*known])
-    max_batch, progress = own.pop("max_batch"), own.pop("progress")
-    drafts = {key: own.pop(key) for key in _DRAFT_OPTIONS if key in own}
-    request = arguments.read_request(
-        entry,
-        model,
-        prompts,
-        sampler_options=sampler_options,
-        name=name,
-        several=n is None,
-        n=n,
-        **own,
-    )
+    drafts = options.pop("draft_tokens", 4), options.pop("rule", None)
+    request = arguments.read_request(model, prompts, name=name, several=n is None, n=n, **options)
     read: ReadShared | ReadPrompts
     if draft_model is not None:
-        decoder, read = _with_drafts(request, model, draft_model, **drafts)
+        decoder, read = _with_drafts(request, model, draft_model, *drafts)
     else:
         decoder = Decoder(TextSampler(request.processors))
         if n is not None:
@@ -207,7 +185,8 @@ def sample_n(model: Any, prompt: Prompt, n: int, **options: Unpack[SampleKeyword
         >>> any("." in text for text in dot.texts(tokenizer))
         False
     """
-    return complete(sample_n, model, prompt, None, options, n=arguments.check_n(n)).join()
+    check_options(sample_n, options)
+    return complete(model, prompt, None, n=arguments.check_n(n), **options).join()
 
 
 def sample_batches(
@@ -232,7 +211,8 @@ def sample_batches(
         >>> [len(part) for part in parts]
         [2, 2, 1]
     """
-    return complete(sample_batches, model, prompt, None, options, n=arguments.check_n(n))
+    check_options(sample_batches, options)
+    return complete(model, prompt, None, n=arguments.check_n(n), **options)
 
 
 def speculative_sample_n(
@@ -265,9 +245,10 @@ def speculative_sample_n(
         >>> rows.tokens == lablib.sample_n(model, prompt, 3, seed=0).tokens
         True
     """
+    check_options(speculative_sample_n, options)
     prompts = [prompt] * arguments.check_n(n)
     drafter = as_drafter(draft_model)
-    return complete(speculative_sample_n, target, prompts, drafter, options, name="target").join()
+    return complete(target, prompts, drafter, name="target", **options).join()
 
 
 def speculative_batch(
@@ -295,8 +276,9 @@ def speculative_batch(
         >>> len(rows), rows.stats["rounds"] > 0
         (2, True)
     """
+    check_options(speculative_batch, options)
     drafter = as_drafter(draft_model)
-    return complete(speculative_batch, target, prompts, drafter, options, name="target").join()
+    return complete(target, prompts, drafter, name="target", **options).join()
 
 
 def speculative_batches(
@@ -324,5 +306,6 @@ def speculative_batches(
         >>> [len(part) for part in parts]
         [2, 1]
     """
+    check_options(speculative_batches, options)
     drafter = as_drafter(draft_model)
-    return complete(speculative_batches, target, prompts, drafter, options, name="target")
+    return complete(target, prompts, drafter, name="target", **options)

@@ -65,8 +65,8 @@ class TextReader:
 
 def first_stop(text: str, stops: Sequence[str]) -> int | None:
     """Return where the stop string begins that is complete first; None if there is none."""
-    found = [(text.find(stop) + len(stop), text.find(stop)) for stop in stops if stop in text]
-    return min(found)[1] if found else None
+    places = [(text.find(stop) + len(stop), text.find(stop)) for stop in stops if stop in text]
+    return min(places)[1] if places else None
 
 
 def check_stop(stop: Any, tokenizer: Any) -> tuple[str, ...]:

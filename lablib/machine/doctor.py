@@ -85,8 +85,8 @@ def doctor() -> Report:
     if policy is not None:
         facts["scheduling"] = policy
     facts["compiler"] = shutil.which("g++") or "none: mx.compile runs uncompiled on the CPU"
-    found = [*_speed_advice(gflops), *_held_advice(gflops), *_few_rows_advice(share)]
-    return Report(facts, gflops, (*advice, *found, *_kernel_advice()))
+    measured = [*_speed_advice(gflops), *_held_advice(gflops), *_few_rows_advice(share)]
+    return Report(facts, gflops, (*advice, *measured, *_kernel_advice()))
 
 
 def _describe_blas(gflops: float) -> str:
@@ -161,8 +161,8 @@ def _platform_advice() -> list[str]:
     glibc = _glibc() if sys.platform == "linux" else None
     if glibc is not None and glibc < _MINIMUM_GLIBC:
         cure = "use Ubuntu 22.04 / Debian 12 or later, or Colab or Binder"
-        found = ".".join(map(str, glibc))
-        advice.append(f"glibc {found} is older than 2.35, which MLX's wheel needs: {cure}")
+        number = ".".join(map(str, glibc))
+        advice.append(f"glibc {number} is older than 2.35, which MLX's wheel needs: {cure}")
     return advice
 
 

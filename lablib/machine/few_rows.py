@@ -48,8 +48,8 @@ def start(path: str, openblas: ctypes.CDLL) -> None:
     """
     if not hasattr(ctypes.CDLL(path), "few_rows_start"):
         raise OSError(f"{path} has no symbol few_rows_start")
-    few = ctypes.CDLL(path, mode=ctypes.RTLD_GLOBAL)
-    few.few_rows_start(ctypes.cast(openblas.cblas_sgemm, ctypes.c_void_p))
+    products = ctypes.CDLL(path, mode=ctypes.RTLD_GLOBAL)
+    products.few_rows_start(ctypes.cast(openblas.cblas_sgemm, ctypes.c_void_p))
 
 
 def processors() -> list[str]:

@@ -16,9 +16,9 @@ from typing import Any, NamedTuple
 from lablib.definitions import FastPath
 from lablib.machine import scheduling
 from lablib.machine.arrays import listed
-from lablib.models import few, kernels, retention
+from lablib.models import kernels, retention, short_forward
 from lablib.models.config import ATTENTION, RETENTION, ModelConfig
-from lablib.unknown_options import told
+from lablib.unknown_options import checks_options
 from lablib.validation import BadType, BadValue, integer
 
 import mlx.core as mx
@@ -30,7 +30,7 @@ class Past(NamedTuple):
 
     mask: mx.array | str | None
     rotation: kernels.Rotation | None = None  # None with learned positions
-    quick: kernels.Table | None = None  # the rotation's, where the functions of ``few`` may run
+    quick: kernels.Table | None = None  # the rotation's, where ``short_forward`` may run
 
 
 class Attention(nn.Module):
@@ -107,19 +107,7 @@ class RMSNorm(nn.RMSNorm):
         return kernels.rms_norm(x, self.weight, self.eps)
 
 
-# ``few`` stands for these; of attention's ``read`` it takes the block's own.
-_FEW = FastPath(
-    (Attention, "__call__"),
-    (MLP, "__call__"),
-    (RMSNorm, "__call__"),
-    (nn.Linear, "__call__"),
-    (kernels.Rotation, "__call__"),
-    (kernels, "rms_norm"),
-    (kernels, "split_heads"),
-    (kernels, "join_heads"),
-    (kernels, "turned"),
-    (kernels, "swiglu"),
-)
+_SHORT_FORWARD = FastPath("short forward")  # of attention's ``read`` it takes the block's own
 
 
 def _norm(config: ModelConfig) -> nn.Module:
@@ -144,24 +132,24 @@ class Block(nn.Module):
     def __call__(self, x: mx.array, past: Any, cache: Any | None = None) -> mx.array:
         """Transform ``x (B, T, hidden)``; ``past`` tells how each token sees the ones before it."""
         if self.kind == ATTENTION and past.quick and self._is_llama():
-            return self._by_few(x, past.quick, past.mask, cache)
+            return self._short_forward(x, past.quick, past.mask, cache)
         mixer = self.self_attn if self.kind == ATTENTION else self.retention
         x = x + mixer(self.input_layernorm(x), past, cache)
         return x + self.mlp(self.post_attention_layernorm(x))
 
     def _is_llama(self) -> bool:
-        """Return whether every part and layer is of the kind that ``few`` stands for."""
+        """Return whether every part and layer is of the kind that ``short_forward`` stands for."""
         parts = list(map(type, self.values()))
-        return parts == [Attention, MLP, RMSNorm, RMSNorm] and few.is_ours(self)
+        return parts == [Attention, MLP, RMSNorm, RMSNorm] and short_forward.is_ours(self)
 
-    def _by_few(
+    def _short_forward(
         self, x: mx.array, table: kernels.Table, mask: mx.array | str | None, cache: Any
     ) -> mx.array:
         mixer, norm, last = self.self_attn, self.input_layernorm, self.post_attention_layernorm
         heads = mixer.n_heads, mixer.n_kv_heads
-        q, k, v = few.before(x, norm, mixer, norm.eps, heads, table)
+        q, k, v = short_forward.before(x, norm, mixer, norm.eps, heads, table)
         read = mixer.read(q, k, v, mask, cache)
-        return few.after(x, read, mixer.o_proj, last, self.mlp, last.eps)
+        return short_forward.after(x, read, mixer.o_proj, last, self.mlp, last.eps)
 
 
 class Blocks(nn.Module):
@@ -206,7 +194,7 @@ class Blocks(nn.Module):
             return Past(mask)
         offset = 0 if cache is None else getattr(cache, "places", cache.offset)
         rotation = kernels.Rotation(offset, length, config.head_dim, config.rope_theta)
-        quick = few.fits(x, rotation) and _FEW.is_open()
+        quick = short_forward.fits(x, rotation) and _SHORT_FORWARD.is_open()
         return Past(mask, rotation, rotation.table if quick else None)
 
 
@@ -221,7 +209,7 @@ class Stack(Blocks):
         super().__init__(config)
 
 
-@told
+@checks_options
 class LanguageModel(nn.Module):
     """``model(tokens (B, T), cache=None) -> logits (B, T, V)``, for any :class:`ModelConfig`.
 

@@ -192,7 +192,7 @@ def _read_tokenizer(path: Path, keys: dict[str, Any], vocab_size: int) -> Any:
     # model; tokenizer_config.json names the class, so it is handed an empty config.
     settings = {"config": PretrainedConfig(), "trust_remote_code": False}
     try:
-        with nobody_asked():
+        with no_remote_code():
             tokenizer = load(path, settings, eos_token_ids=keys.get("eos_token_id"))
             try_out(tokenizer)
     except Exception as error:  # transformers and tokenizers raise plain Exceptions
@@ -205,7 +205,7 @@ def _read_tokenizer(path: Path, keys: dict[str, Any], vocab_size: int) -> Any:
 
 
 @contextmanager
-def nobody_asked() -> Iterator[None]:
+def no_remote_code() -> Iterator[None]:
     """Let transformers refuse code of a model's own where it would ask whether to run it.
 
     It asks wherever it was told nothing: a class of its own that is no tokenizer, and is named as
@@ -225,7 +225,7 @@ def nobody_asked() -> Iterator[None]:
 
 
 @contextmanager
-def few_modules() -> Iterator[None]:
+def module_limit() -> Iterator[None]:
     """Refuse to build more modules than anybody's model has: a number in config.json says how many.
 
     It may be one of experts, embedders or whatever else an architecture has.

@@ -1,11 +1,11 @@
 """Makes the GPT shape: LayerNorm, GELU, learned positions, biases everywhere."""
 
 from lablib.models.config import ModelConfig
-from lablib.unknown_options import told
+from lablib.unknown_options import checks_options
 from lablib.validation import integer
 
 
-@told
+@checks_options
 def gpt_config(
     vocab_size: int,
     d_model: int,

@@ -17,7 +17,7 @@ from lablib.models import files, zoo
 from lablib.models.base import Blocks, LanguageModel, seeded
 from lablib.models.config import ATTENTION
 from lablib.models.files import fingerprint
-from lablib.unknown_options import told
+from lablib.unknown_options import checks_options
 from lablib.validation import BadType, BadValue, integer, token_ids
 
 import mlx.core as mx
@@ -108,7 +108,7 @@ class DraftHead(nn.Module):
         return logits
 
 
-@told
+@checks_options
 def load_head(name: str | Path, target: nn.Module) -> DraftHead:
     """Return the head for ``target`` that came with the package, or that the workshop wrote.
 

@@ -12,7 +12,7 @@ import mlx.nn as nn
 
 _OUTPUTS = ("lm_head", "embed_tokens", "embeddings", "wte", "word_embeddings")
 _POSITIONS = ("embed_positions", "wpe")  # ours; GPT-2's and GPT-BigCode's in mlx-lm
-_FOUND: dict[tuple[int, Hashable], bool] = {}  # by the id of a living model
+_TRIED: dict[tuple[int, Hashable], bool] = {}  # by the id of a living model
 _HINTS: dict[type, str] = {
     tuple: ": unpack it, model, tokenizer = load(...)",
     str: ": load it first",
@@ -83,19 +83,19 @@ def agree(got: mx.array, wanted: mx.array) -> bool:
 def find_out(model: Any, question: Hashable, trial: Callable[[], bool]) -> bool:
     """Return whether ``trial()`` succeeds; it runs once a question while the model lives."""
     key = id(model), question
-    if key in _FOUND:
-        return _FOUND[key]
+    if key in _TRIED:
+        return _TRIED[key]
     try:
-        found = trial()
+        result = trial()
     except Exception:  # a model may fail in any way here; alone its errors are its own
-        found = False
+        result = False
     with suppress(TypeError):  # without weak references it is tried every time
-        finalize(model, _FOUND.pop, key, None)
-        _FOUND[key] = found
-    return found
+        finalize(model, _TRIED.pop, key, None)
+        _TRIED[key] = result
+    return result
 
 
 def _get(source: Any, name: str) -> Any:
     """Return what a module, settings or a dict say of ``name``; a module is a dict, too."""
-    found = getattr(source, name, None)
-    return source.get(name) if found is None and isinstance(source, dict) else found
+    result = getattr(source, name, None)
+    return source.get(name) if result is None and isinstance(source, dict) else result

@@ -139,24 +139,24 @@ def shared_attention(
     if mask is not None:
         seen = mx.tile(mask, (q.shape[1] // kv_heads, 1))
         scores = mx.where(seen, scores, -mx.inf)
-    shared = _together(alone) @ prefix_k[0].swapaxes(-1, -2)  # one product for all rows
-    scores = mx.concatenate([_apart(shared, rows), scores], axis=-1)
+    shared = _by_head(alone) @ prefix_k[0].swapaxes(-1, -2)  # one product for all rows
+    scores = mx.concatenate([_by_row(shared, rows), scores], axis=-1)
     if scores.size >= _SCORES and _is_ours(scores):
         weights = _softmax(scores)
     else:
         weights = mx.softmax(scores, axis=-1, precise=True)
     shared, weights = mx.split(weights, [prefix_k.shape[2]], axis=-1)
-    read = _together(shared) @ prefix_v[0]
-    out = _apart(read, rows) + weights @ v
+    read = _by_head(shared) @ prefix_v[0]
+    out = _by_row(read, rows) + weights @ v
     return out.reshape(q.shape)
 
 
-def _together(x: mx.array) -> mx.array:
+def _by_head(x: mx.array) -> mx.array:
     """Return ``(N, KV, R, ...)`` as ``(KV, N·R, ...)``."""
     return x.swapaxes(0, 1).flatten(1, 2)
 
 
-def _apart(x: mx.array, rows: int) -> mx.array:
+def _by_row(x: mx.array, rows: int) -> mx.array:
     """Return ``(KV, N·R, ...)`` as ``(N, KV, R, ...)``."""
     return mx.unflatten(x, 1, (rows, -1)).swapaxes(0, 1)
 
@@ -201,8 +201,8 @@ class Rotation:
         self.head_dim = head_dim
         self.theta = theta
         self.table: Table | None = None
-        self.apart = isinstance(offset, np.ndarray)
-        if mx.default_device() != mx.gpu or self.apart:
+        self.per_row = isinstance(offset, np.ndarray)
+        if mx.default_device() != mx.gpu or self.per_row:
             if isinstance(offset, int) and length <= 16:  # anew it takes 10 to 100 µs
                 self.table = _kept_table(offset, length, head_dim // 2, theta)
             else:
@@ -210,7 +210,7 @@ class Rotation:
 
     def __call__(self, x: mx.array) -> mx.array:
         """Return queries or keys ``(B, H, T, D)``, turned."""
-        if self.table is None or (x.dtype != mx.float32 and not self.apart):
+        if self.table is None or (x.dtype != mx.float32 and not self.per_row):
             return mx.fast.rope(
                 x,
                 self.head_dim,

@@ -3,11 +3,11 @@
 from typing import Any
 
 from lablib.models.config import ModelConfig
-from lablib.unknown_options import told
+from lablib.unknown_options import checks_options
 from lablib.validation import integer
 
 
-@told
+@checks_options
 def llama_config(
     vocab_size: int,
     d_model: int,

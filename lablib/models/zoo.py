@@ -17,7 +17,7 @@ from lablib import folders
 from lablib.machine import pages, scheduling
 from lablib.machine.arrays import flattened
 from lablib.models import files
-from lablib.unknown_options import told
+from lablib.unknown_options import checks_options
 from lablib.validation import BadType, BadValue, shown
 
 import mlx.core as mx
@@ -33,8 +33,8 @@ _HUB_ID = re.compile(r"\w[\w.-]{0,95}/\w[\w.-]{0,95}")
 def names() -> list[str]:
     """Return the names of the models that came with the package, in alphabetical order."""
     # The verifier beside them has no tokenizer: it is a head on a language model, not one itself.
-    found = (path.parent for path in CHECKPOINTS.glob("*/config.json"))
-    return sorted(path.name for path in found if (path / "tokenizer.json").exists())
+    folders = (path.parent for path in CHECKPOINTS.glob("*/config.json"))
+    return sorted(path.name for path in folders if (path / "tokenizer.json").exists())
 
 
 def fetched(name: str) -> Path | None:
@@ -46,7 +46,7 @@ def fetched(name: str) -> Path | None:
     return None
 
 
-@told
+@checks_options
 def load(
     name: str | Path,
     dtype: mx.Dtype | None = None,
@@ -185,13 +185,13 @@ def _load_with_mlx_lm(name: str, how: str, more: dict[str, Any]) -> tuple[nn.Mod
 
     scheduling.gather_work()
     try:
-        with files.nobody_asked(), files.few_modules():
+        with files.no_remote_code(), files.module_limit():
             settings = {**more.pop("tokenizer_config", {}), "trust_remote_code": False}
-            found: Any = mlx_lm.load(name, tokenizer_config=settings, **more)
-            files.try_out(found[1])
+            loaded: Any = mlx_lm.load(name, tokenizer_config=settings, **more)
+            files.try_out(loaded[1])
             if "adapter_path" in more:
-                files.check_adapter(found[0], Path(more["adapter_path"], "adapters.safetensors"))
-            return found
+                files.check_adapter(loaded[0], Path(more["adapter_path"], "adapters.safetensors"))
+            return loaded
     # Whatever goes wrong inside, the caller gets one line about it: one architecture calls exit.
     except (Exception, SystemExit) as error:
         first_line = (str(error).strip() or type(error).__name__).splitlines()[0]

@@ -16,7 +16,7 @@ from lablib.course.replay import measure
 from lablib.course.replay.measure import clock, room_for
 from lablib.course.replay.rounds import LONGEST, Guesses, replay
 from lablib.extras import need
-from lablib.inference.arguments import check_names, check_prompt, keywords_of, refuse_top_logprobs
+from lablib.inference.arguments import check_prompt, refuse_top_logprobs
 from lablib.inference.decoding.rows import Verdict
 from lablib.inference.decoding.token_iterator import TokenIterator
 from lablib.inference.sampling.options import SamplerOptions
@@ -29,6 +29,7 @@ from lablib.inference.speculation.drafter import Drafter, Limits, Texts
 from lablib.inference.speculation.proposal import Proposal
 from lablib.inference.speculation.rules import chosen, one_hot
 from lablib.inference.speculation.speculative_iterator import SpeculativeTokenIterator
+from lablib.unknown_options import check_options, options_of
 from lablib.validation import BadType, BadValue, flag, integer, sequence
 
 import mlx.core as mx
@@ -134,7 +135,7 @@ def forecast(
     """
     most, max_tokens = integer("most", most, 1, LONGEST), integer("max_tokens", max_tokens, 2)
     seed, check = integer("seed", seed, 0), flag("check", check)
-    check_names(forecast, options, keywords_of(SpeculativeTokenIterator))
+    check_options(forecast, options, options_of(SpeculativeTokenIterator))
     refuse_top_logprobs(options, "SpeculativeTokenIterator")
     drafter = as_drafter(NGram() if draft_model is None else draft_model)
     texts = _texts(target, tokenizer, prompts)

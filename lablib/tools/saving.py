@@ -8,7 +8,7 @@ from lablib.folders import replacing, write_whole
 from lablib.models.base import LanguageModel
 from lablib.models.files import read_json
 from lablib.models.zoo import CHECKPOINTS, check_dtype
-from lablib.unknown_options import told
+from lablib.unknown_options import checks_options
 from lablib.validation import BadType
 
 import mlx.core as mx
@@ -20,7 +20,7 @@ _MODEL_FILE = CHECKPOINTS / "hybrid" / "modeling_lablib.py"
 _TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json")
 
 
-@told
+@checks_options
 def save(
     model: LanguageModel, tokenizer: Any, path: str | Path,
     dtype: mx.Dtype | None = mx.float16, extra: dict[str, dict[str, Any]] | None = None,

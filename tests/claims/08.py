@@ -1,6 +1,7 @@
 """What checks the sentences of lesson 08 · Lossless speculation."""
 
 from lablib.inference import NGram
+from lablib.inference.speculation.judge import plays_out
 
 # %% after by-hand-pq
 claim("Tomorrow's weather is one of four words.", len(words) == len(p) == len(q) == 4)
@@ -111,7 +112,7 @@ claim(
 claim(
     "It plays match out: it draws the target's own token at each place and keeps the drafts that "
     "equal them.",
-    rules.plays_out("match", False) and not rules.plays_out("rejection", False),
+    plays_out("match", False) and not plays_out("rejection", False),
 )
 claim(
     "So the target draws what it would draw alone, and one sees without statistics that nothing is "

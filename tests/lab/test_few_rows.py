@@ -48,6 +48,7 @@ def test_random_products_are_right(processor: str, count: int, tmp_path: Path) -
     assert products.wrong(library, count, seed=count) == 0
 
 
+@pytest.mark.thorough  # a test of tests
 @needs_compiler
 @pytest.mark.parametrize("bug", PLANTED)
 def test_a_planted_bug_is_found(bug: str, tmp_path: Path, monkeypatch) -> None:

@@ -58,6 +58,7 @@ def test_a_suite_that_fails_on_one_python_fails_and_shows_its_end(monkeypatch, c
     assert capsys.readouterr().out.count("not begun, as 0 minutes are over") == 2
 
 
+@pytest.mark.grid(lambda closing, wrong: closing.startswith("1 failed"))
 @pytest.mark.parametrize(
     ("closing", "wrong"),
     [("71 passed in 2s", 0), ("1 failed, 70 passed in 2s", 1), ("1 passed, 1 error in 2s", 1)],

@@ -3,6 +3,7 @@
 What is counted, and how, says the top of ``tests/structure.py``; run it to see all of it.
 """
 
+import ast
 from pathlib import Path
 
 import pytest
@@ -54,6 +55,18 @@ def test_the_engine_breathes(engine: dict[str, float], name: str, most: float) -
 def test_no_function_is_longer_than_a_screen(package: structure.Package) -> None:
     long = [f for f in package.functions() if f.lines > structure.SCREEN]
     assert not long, long
+
+
+def test_things_have_nouns_for_names(package: structure.Package) -> None:
+    banned = {"told", "asked", "meant", "lent", "found", "apart", "few", "party", "wish"}
+    names = [
+        (file, node.lineno, str(getattr(node, kind)))
+        for file in package.engine
+        for node in ast.walk(package.trees[file])
+        for kind in ("id", "arg", "name", "attr")
+        if str(getattr(node, kind, "")).strip("_").lower() in banned
+    ]
+    assert [name for _, _, name in names] == ["Found"], names  # an alias until 1.0
 
 
 def test_the_engine_has_one_decoding_loop(found: dict) -> None:

@@ -5,7 +5,7 @@ import inspect
 from typing import Any
 
 import lablib
-from lablib.unknown_options import told
+from lablib.unknown_options import checks_options
 
 import mlx.core as mx
 import pytest
@@ -111,7 +111,7 @@ def test_what_is_marked_stays_what_it_was() -> None:
 
 
 def test_a_class_made_from_a_marked_one_has_options_of_its_own() -> None:
-    @told
+    @checks_options
     class Narrow:
         def __init__(self, most: int = 1) -> None:
             self.most = most

@@ -315,6 +315,7 @@ BUGS = {
 }
 
 
+@pytest.mark.thorough  # a test of tests
 @pytest.mark.parametrize(("kind", "owner", "name", "bug", "check"), BUGS.values(), ids=BUGS)
 def test_planted_bugs_are_caught(kind, owner, name, bug, check, monkeypatch):
     model = LanguageModel(CONFIGS[kind], seed=1)

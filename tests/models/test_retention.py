@@ -82,6 +82,7 @@ def test_padding_leaves_no_trace(mask, chunk, seed):
     close(np.array(out)[real], expected[real])
 
 
+@pytest.mark.thorough  # a test of tests
 def test_a_planted_bug_is_caught(monkeypatch):
     """A state that fades once too often in each chunk differs."""
     wrong = retention.fadings

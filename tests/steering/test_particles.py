@@ -9,10 +9,10 @@ from itertools import pairwise
 
 from lablib.inference import AsyncMlxLM, sample_n
 from lablib.inference.steering import (
-    asking,
     importance_sample,
     particles,
     rejection_sample,
+    requests,
     resampling,
     smc,
 )
@@ -178,9 +178,9 @@ def plant(monkeypatch, bug):
     if bug == "mask without renormalising":
 
         def as_they_are(texts, rows, power):
-            return np.stack([asking.processed(*pair) for pair in zip(texts, rows, strict=True)])
+            return np.stack([requests.processed(*pair) for pair in zip(texts, rows, strict=True)])
 
-        monkeypatch.setattr(asking, "proposals", as_they_are)
+        monkeypatch.setattr(requests, "proposals", as_they_are)
     if bug == "mean over the living":
         log_mean = particles.log_mean
         monkeypatch.setattr(particles, "log_mean", lambda logs: log_mean(logs[logs > -np.inf]))
@@ -191,8 +191,8 @@ def plant(monkeypatch, bug):
             rows[:] = np.where(log_q > -np.inf, log_q, rows)
             return log_q
 
-        of = asking.proposals
-        monkeypatch.setattr(asking, "proposals", proposals)
+        of = requests.proposals
+        monkeypatch.setattr(requests, "proposals", proposals)
     if bug == "potential added at every step":
 
         def again(self, *given):
@@ -215,12 +215,14 @@ UNMASKED = [
 MASKED = ["mask without renormalising", "mask without weight"]
 
 
+@pytest.mark.thorough  # a test of tests
 @pytest.mark.parametrize("bug", UNMASKED)
 def test_planted_bugs_are_found(lm, monkeypatch, bug):
     plant(monkeypatch, bug)
     assert max(misses(runs(lm, 1000, 5, ess=1.0), lm.texts(PROMPT), weight).values()) > 2 * FAR
 
 
+@pytest.mark.thorough  # a test of tests
 @pytest.mark.parametrize("bug", MASKED)
 def test_planted_bugs_of_masks_are_found(lm, monkeypatch, bug):
     plant(monkeypatch, bug)

@@ -30,6 +30,7 @@ def test_answer_distribution_equals_the_enumeration_of_all_orders(digits):
     assert np.abs(exact - oracle.answer_distribution(digits)).max() < 1e-12
 
 
+@pytest.mark.thorough  # a test of tests
 def test_the_enumeration_notices_planted_bugs(monkeypatch):
     digits = (0, 1, 4, 2, 9, 7)
     expected = oracle.answer_distribution(digits)

@@ -149,6 +149,7 @@ def test_random_models_have_the_size_they_are_named_for(tmp_path: Path) -> None:
 
 
 # --- the command ------------------------------------------------------------------------------
+@pytest.mark.thorough
 def test_a_quick_bench_of_everything_against_mlx_lm(tmp_path, capsys):
     """Both sides' greedy texts must agree, or the status is 1."""
     numbers, picture = tmp_path / "bench.json", tmp_path / "bench.svg"
@@ -188,6 +189,7 @@ def test_bad_arguments_are_refused_before_any_work(arguments, words, monkeypatch
     assert words in capsys.readouterr().err
 
 
+@pytest.mark.thorough
 def test_an_environment_without_the_peer_is_named() -> None:
     peers = {sys.executable: "No module named|genlm", "/no/such/python": "No such"}
     for python, words in peers.items():
@@ -195,6 +197,7 @@ def test_an_environment_without_the_peer_is_named() -> None:
             run.bench(["async"], plan=QUICK, genlm=python)
 
 
+@pytest.mark.thorough
 def test_an_old_checkout_takes_its_turns_in_place_of_the_peers(capsys):
     found = run.bench(["decode", "products"], plan=QUICK, turns=1, only="target$|192", old=ROOT)
     assert {case["base"] for case in found["cases"]} == {OLD}
@@ -206,6 +209,7 @@ def test_an_old_checkout_takes_its_turns_in_place_of_the_peers(capsys):
     assert "| the old checkout" in capsys.readouterr().out
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(not hasattr(os, "killpg"), reason="process groups")
 def test_ctrl_c_ends_every_process() -> None:
     process = subprocess.Popen(

@@ -163,6 +163,7 @@ def test_one_writer_at_a_time(out: Path, capsys) -> None:
         swept(out)
 
 
+@pytest.mark.grid(lambda number: number == "ENOLCK")
 @pytest.mark.parametrize("number", ["ENOSYS", "ENOLCK", "EOPNOTSUPP"])
 def test_where_a_disk_knows_no_locks_there_is_one_writer_too(number: str, out: Path) -> None:
     """Who was killed was said to be writing for ever, or nothing ran at all."""

@@ -4,7 +4,7 @@ import math
 
 from lablib.cache import kv
 from lablib.inference.completions import sample_batches, sample_n
-from lablib.inference.decoding import parties
+from lablib.inference.decoding import scheduler
 from lablib.inference.decoding.token_iterator import TokenIterator
 from lablib.inference.sampling import text_sampler
 from lablib.inference.sampling.options import SamplerOptions
@@ -176,12 +176,13 @@ def test_the_first_tokens_have_the_exact_distribution():
     assert deviation(model, result) < ALARM
 
 
+@pytest.mark.thorough  # a test of tests
 def test_planted_bugs_are_noticed(monkeypatch):
     model = recorder(rows=31, vocab_size=6, spread=1.0)
     cool = sample_n(model, SMALL, ROWS, max_tokens=2, seed=0, temperature=0.9)
     assert deviation(model, cool) > ALARM
 
-    key_of, draw = parties.key_of, text_sampler.TextSampler.draw
+    key_of, draw = scheduler.key_of, text_sampler.TextSampler.draw
 
     def one_of_100(options, stream):
         return key_of(options, stream % 100)
@@ -190,7 +191,7 @@ def test_planted_bugs_are_noticed(monkeypatch):
         token, finite = draw(sampler, scores, unseen)
         return (token if unseen is None else mx.roll(token, 1)), finite
 
-    planted = (parties, "key_of", one_of_100), (text_sampler.TextSampler, "draw", shifted)
+    planted = (scheduler, "key_of", one_of_100), (text_sampler.TextSampler, "draw", shifted)
     for owner, name, broken in planted:
         with monkeypatch.context() as patch:
             patch.setattr(owner, name, broken)

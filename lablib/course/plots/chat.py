@@ -18,9 +18,9 @@ from lablib.course.plots.conversation import Answer, Conversation, has_template
 from lablib.course.plots.explorer import slider
 from lablib.course.plots.pictures import Picture, visible
 from lablib.course.plots.strips import surprise_html
-from lablib.inference.arguments import check_names, keywords_of
 from lablib.inference.decoding.token_iterator import Token
-from lablib.text import OF_ONE, stream
+from lablib.text import stream
+from lablib.unknown_options import check_options, options_of
 
 import ipywidgets as widgets
 
@@ -69,7 +69,7 @@ def chat(model: Any, tokenizer: Any, draft_model: Any = None, **options: Any) ->
         >>> len(answer.tokens)
         4
     """
-    check_names(chat, options, [*keywords_of(stream), *OF_ONE])
+    check_options(chat, options, options_of(stream))
     ours = {"max_tokens": 256, "top_logprobs": 1 + _ELSE}
     if tokenizer is not None and has_template(tokenizer) and "temperature" not in options:
         ours |= _CALM

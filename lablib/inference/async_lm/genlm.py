@@ -18,7 +18,7 @@ from lablib.inference.async_lm.evaluator import BatchEvaluator
 from lablib.inference.async_lm.plan import Prompt
 from lablib.inference.async_lm.queue import QueryQueue
 from lablib.machine.arrays import listed
-from lablib.unknown_options import told
+from lablib.unknown_options import checks_options
 from lablib.validation import BadType, BadValue, sequence, shown
 
 import mlx.core as mx
@@ -26,7 +26,7 @@ import numpy as np
 from mlx_lm.models.cache import BatchKVCache, KVCache
 
 
-@told
+@checks_options
 @dataclass(slots=True)
 class Query:
     """Name a prompt whose next-token log-probabilities somebody awaits.
@@ -83,14 +83,14 @@ class GenlmCalls:
         """
         trie = self._evaluator.trie
         prompt = self._checked(token_ids, allow_empty=True)
-        found = trie.match(prompt)
-        kv_node = found.node
+        match = trie.match(prompt)
+        kv_node = match.node
         while kv_node.slots is None and kv_node is not trie.root:
             kv_node = kv_node.above
         past = None
-        if len(found.slots):
-            past = _stacked(trie.slab, found.slots)
-        return found.node, found.matched, past, kv_node, len(found.slots)
+        if len(match.slots):
+            past = _stacked(trie.slab, match.slots)
+        return match.node, match.matched, past, kv_node, len(match.slots)
 
     def add_to_cache(
         self,
@@ -190,13 +190,13 @@ def _store(
 ) -> None:
     """Copy the keys and values that the tree lacks, and the row after the prompt."""
     trie = evaluator.trie
-    found = trie.match(prompt)
-    stored = len(found.slots)
+    match = trie.match(prompt)
+    stored = len(match.slots)
     if not pairs or stored == len(prompt):
         trie.insert(prompt, logprobs=row)
         return
     missing = len(prompt) - stored
-    with Lease(trie, found.tip) as lease:
+    with Lease(trie, match.tip) as lease:
         trie.make_room(missing)
         slots = lease.allocate(missing)
         trie.slab.clear_rows()

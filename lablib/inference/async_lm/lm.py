@@ -27,13 +27,13 @@ from lablib.inference.sampling.sampler import Sampler
 from lablib.machine.arrays import listed
 from lablib.models import zoo
 from lablib.models.interface import context_of
-from lablib.unknown_options import told
+from lablib.unknown_options import checks_options
 from lablib.validation import BadType, BadValue, integer, number, sequence, token_ids
 
 import mlx.core as mx
 
 
-@told
+@checks_options
 class AsyncMlxLM(GenlmCalls):
     """Give next-token log-probabilities, float32 ``(V,)``, to concurrent callers on one event loop.
 

@@ -12,17 +12,18 @@ from lablib.cache import kv
 from lablib.cache.rewind_batch import can_batch
 from lablib.inference import arguments
 from lablib.inference.decoding.decoder import Decoder
-from lablib.inference.decoding.parties import (
+from lablib.inference.decoding.rows import Samples
+from lablib.inference.decoding.scheduler import (
     ReadPrompts,
     ReadShared,
     make_row,
-    run_parties,
+    run_batches,
 )
-from lablib.inference.decoding.rows import Samples
 from lablib.inference.keywords import NoKeywords
 from lablib.inference.sampling.options import SamplerOptions
 from lablib.inference.sampling.processors import LogitsProcessor
 from lablib.inference.sampling.text_sampler import TextSampler
+from lablib.unknown_options import check_options
 from lablib.validation import BadType, BadValue, integer, sequence, shown
 
 _STEP = 32  # tokens by which rows grow; more are copied in vain whenever a row leaves or joins
@@ -79,12 +80,15 @@ def sample_many(
         >>> [len(samples) for samples in found]
         [2, 2]
     """
-    arguments.check_names(sample_many, unknown, samples=False)
+    each = {
+        name: f" (here it is options=, a SamplerOptions({name}=...) for each prompt)"
+        for name in SamplerOptions.names()
+    }
+    check_options(sample_many, unknown, **each)
     options = _checked(options, len(sequence("prompts", prompts, "prompts")))
     n = arguments.check_n(n)
     max_batch = integer("max_batch", max_batch, 1)
     request = arguments.read_request(
-        sample_many,
         model,
         prompts,
         max_tokens=max_tokens,
@@ -92,7 +96,6 @@ def sample_many(
         stop=stop,
         tokenizer=tokenizer,
         prefill_step_size=prefill_step_size,
-        sampler_options={},
         logits_processors=logits_processors,
         several=True,
     )
@@ -101,13 +104,13 @@ def sample_many(
         [make_row(request, j, j * n + i, stream=i) for i in range(n)]
         for j in range(len(request.prompts))
     ]
-    parties = [each[i : i + max_batch] for each in rows for i in range(0, n, max_batch)]
+    batches = [each[i : i + max_batch] for each in rows for i in range(0, n, max_batch)]
     decoder = Decoder(TextSampler(request.processors))
     if can_batch(model, kv.make(model)):
         read = ReadPrompts([model], request.step_size, grow_by=_STEP)
-        rounds = run_parties(decoder, read, parties, max_batch)
+        rounds = run_batches(decoder, read, batches, max_batch)
     else:
-        rounds = run_parties(decoder, ReadShared(model, request.step_size), parties)
+        rounds = run_batches(decoder, ReadShared(model, request.step_size), batches)
     deque(rounds, maxlen=0)
     return [Samples.of(each, decoder.counts, request.stop) for each in rows]
 

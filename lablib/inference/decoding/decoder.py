@@ -25,7 +25,7 @@ from lablib.validation import BadType
 import mlx.core as mx
 
 Reader = Rewinder | BatchRewinder
-Party = Sequence[Row]  # rows that join together
+Rows = Sequence[Row]  # rows that join together
 
 
 def row_and_token(row: Row) -> str:
@@ -88,7 +88,7 @@ class Decoder:
             yield verdicts
 
     def join(
-        self, rows: Party, target: Reader, drafter: Any = None, logits: mx.array | None = None
+        self, rows: Rows, target: Reader, drafter: Any = None, logits: mx.array | None = None
     ) -> None:
         """Add rows, and read their prompts before the next round, all but the end of each.
 
@@ -147,9 +147,9 @@ class Decoder:
         if proposal is None:
             self.draft_length.miss()
             return None
-        meant = self.judge.check(proposal, limits)
+        counts = self.judge.check(proposal, limits)
         logits = self._read(proposal.tokens, proposal.parents)  # verify
-        verdicts = self.judge.decide(logits, proposal, meant)  # keep
+        verdicts = self.judge.decide(logits, proposal, counts)  # keep
         if proposal.parents is not None:  # a tree, of which one path stays
             self.target.follow(len(proposal.parents), verdicts[0].path)
         self._append(verdicts)

@@ -13,7 +13,7 @@ from lablib.cache.rewind import Rewinder, trims_freely
 
 import mlx.core as mx
 
-_FEW = 64  # tokens of a prompt's end that cost less than a forward of their own
+_END = 64  # tokens of a prompt's end that cost less than a forward of their own
 
 
 def read_prompt(
@@ -49,7 +49,7 @@ def most_unread(target: Rewinder, drafter: Any) -> int:
     """
     if drafter is None or drafter.in_target_cache or not trims_freely(target.cache):
         return 0
-    return _FEW
+    return _END
 
 
 class PromptReader:

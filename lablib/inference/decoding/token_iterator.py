@@ -24,6 +24,7 @@ from lablib.inference.keywords import SamplerKeywords
 from lablib.inference.sampling.processors import LogitsProcessor
 from lablib.inference.sampling.row import Best, Row, key_of
 from lablib.inference.sampling.text_sampler import TextSampler
+from lablib.unknown_options import check_options
 from lablib.validation import BadValue, integer
 
 import mlx.core as mx
@@ -245,16 +246,16 @@ class TokenIterator(DecodingIterator):
         stream: int = 0,
         **sampler_options: Unpack[SamplerKeywords],
     ) -> None:
+        check_options(TokenIterator, sampler_options)
         request = arguments.read_request(
-            TokenIterator,
             model,
             prompt,
             max_tokens=max_tokens,
             stop_tokens=stop_tokens,
             prefill_step_size=prefill_step_size,
-            sampler_options=sampler_options,
             logits_processors=logits_processors,
             cache=cache,
+            **sampler_options,
         )
         stream = integer("stream", stream, 0)
         cache = kv.make(model) if cache is None else cache

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, fields
 from functools import cached_property
 
-from lablib.unknown_options import told
+from lablib.unknown_options import checks_options
 from lablib.validation import BadType, BadValue, integer, number
 
 _HUGE = 1e30  # float32 ends at 3e38; products of options and scores must stay below
@@ -14,7 +14,7 @@ PENALTIES = ("repeat_penalty", "presence_penalty", "frequency_penalty")
 NOT_CUTS = (*PENALTIES, "seed", "repeat_last_n", "logprobs", "top_logprobs")
 
 
-@told
+@checks_options
 @dataclass(frozen=True)
 class SamplerOptions:
     """Say how a row of logits becomes a token. The defaults change nothing: sample from the model.
@@ -86,18 +86,18 @@ class SamplerOptions:
         is_greedy = self.temperature == 0
         cuts = [name for name in self.names() if name not in NOT_CUTS and not is_greedy]
         values = {name: getattr(self, name) for name in (*PENALTIES, *cuts)}
-        found = {name: float(x) for name, x in values.items() if x != getattr(_DEFAULTS, name)}
+        used = {name: float(x) for name, x in values.items() if x != getattr(_DEFAULTS, name)}
         if self.repeat_penalty <= 0:
-            del found["repeat_penalty"]
+            del used["repeat_penalty"]
         if self.top_k <= 0:
-            found.pop("top_k", None)
+            used.pop("top_k", None)
         if not 0 < self.top_p < 1:
-            found.pop("top_p", None)
-        for name in {"temperature", "top_p"} & found.keys():
-            found[name] = max(found[name], _NORMAL)
+            used.pop("top_p", None)
+        for name in {"temperature", "top_p"} & used.keys():
+            used[name] = max(used[name], _NORMAL)
         if is_greedy:
-            found["greedy"] = 1.0
-        return found
+            used["greedy"] = 1.0
+        return used
 
     @classmethod
     def names(cls) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ functions of the text and the logits. One that keeps a state, such as a parser, 
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from lablib.unknown_options import told
+from lablib.unknown_options import checks_options
 from lablib.validation import function, returned
 
 import mlx.core as mx
@@ -16,7 +16,7 @@ import mlx.core as mx
 LogitsProcessor = Callable[[mx.array, mx.array], mx.array]
 
 
-@told
+@checks_options
 def sampled_by(sampler: Callable[[mx.array], mx.array]) -> LogitsProcessor:
     """Make a logits processor of a sampler as mlx-lm takes one.
 

@@ -18,7 +18,7 @@ from lablib.inference.sampling.options import SamplerOptions
 from lablib.inference.sampling.row import Row, key_of
 from lablib.inference.sampling.text_sampler import Drawn, TextSampler
 from lablib.machine.arrays import listed
-from lablib.unknown_options import told
+from lablib.unknown_options import checks_options
 from lablib.validation import BadType, BadValue, integer, token_ids
 
 import mlx.core as mx
@@ -49,7 +49,7 @@ class SampleResult:
     top_logprobs: mx.array | None = None  # (B, K) float32, theirs; NaN beyond a row's own number
 
 
-@told
+@checks_options
 class Sampler:
     """Slots that are sampled together.
 

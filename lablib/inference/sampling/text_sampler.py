@@ -19,7 +19,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from lablib import definitions
 from lablib.definitions import FastPath
 from lablib.inference.sampling import random_numbers, transforms
 from lablib.inference.sampling.grouping import Group, Plan, plan_of
@@ -34,14 +33,8 @@ import numpy as np
 
 NOT_FINITE = "the model's logits must be finite, got NaN, +inf or a row of nothing but -inf"
 
-_ARGMAX = FastPath(
-    (transforms.ORDER, "greedy"),
-    *((transforms, name) for name in ("greedy", "cut", "draw")),
-)
-_CANDIDATES = FastPath(
-    *((transforms, name) for name in ("cut", "draw", *transforms.BUILT_IN) if name != "peak"),
-    *((transforms.ORDER, name) for name in transforms.BUILT_IN),
-)
+_BEST_LOGIT = FastPath("best logit")
+_CANDIDATES = FastPath("candidates")
 
 
 class Drawn(NamedTuple):
@@ -138,7 +131,7 @@ class TextSampler(Noise):
             token means nothing. Both ``(B,)`` or ``(B, R)``, unevaluated.
         """
         shape = scores.shape[:-1]
-        if self._takes_best_logit and not definitions.by_definition_blocks and _ARGMAX.is_open():
+        if self._takes_best_logit and _BEST_LOGIT.is_open():
             best = mx.argmax(scores, axis=-1, keepdims=True)
             finite = transforms.is_finite(transforms.gather(scores, best))
             return best.astype(mx.int32).reshape(shape), finite.reshape(shape)
@@ -351,8 +344,7 @@ def _candidates(group: Group, scores: mx.array) -> mx.array | None:
     A fast path: the transforms, and the draw, give the same among these as among all tokens. It is
     closed where a transform is replaced or moved, and where the group uses one that was added.
     """
-    is_open = not definitions.by_definition_blocks and _CANDIDATES.is_open()
-    return transforms.best_by_id(scores, group.width) if is_open else None
+    return transforms.best_by_id(scores, group.width) if _CANDIDATES.is_open() else None
 
 
 def check_finite(whose: str, finite: Sequence[bool]) -> None:

@@ -11,7 +11,7 @@ from itertools import accumulate
 from operator import mul
 from typing import Any, Protocol
 
-from lablib.unknown_options import told
+from lablib.unknown_options import checks_options
 from lablib.validation import BadType, BadValue, integer, number, sequence, shown
 
 Rates = float | Sequence[float]
@@ -43,7 +43,7 @@ def _yields(alpha: Rates, most: int) -> list[float]:
     return list(accumulate(accumulate(rates[:most], mul, initial=1.0)))
 
 
-@told
+@checks_options
 @dataclass(frozen=True)
 class Costs:
     """The prices of the parts of a round, in seconds (or in any one unit).

@@ -12,7 +12,7 @@ from typing import Any
 from lablib.inference.speculation import costs as prices
 from lablib.inference.speculation.costs import Costs
 from lablib.inference.speculation.drafter import Drafter
-from lablib.unknown_options import told
+from lablib.unknown_options import checks_options
 from lablib.validation import BadType, BadValue, integer, members, number
 
 import numpy as np
@@ -52,7 +52,7 @@ class DraftLength:
         """Learn that the drafter had no proposal."""
 
 
-@told
+@checks_options
 class FixedLength(DraftLength):
     """Always γ = ``draft_tokens`` drafts, at least 1.
 
@@ -81,7 +81,7 @@ def as_length(draft_tokens: Any) -> DraftLength:
     return draft_tokens
 
 
-@told
+@checks_options
 class AdaptiveLength(DraftLength):
     """The γ with the most expected tokens a second, 0 included.
 
@@ -214,9 +214,9 @@ class AdaptiveLength(DraftLength):
         n[0] = min(n[0], _TIMED)
         seconds[0] = n[0] * plain
         lengths = np.arange(len(n))
-        apart = lengths - n @ lengths / n.sum()
-        slope = max(0.0, float(apart @ seconds / (n @ apart**2)))
-        line = seconds.sum() / n.sum() + apart * slope
+        deviations = lengths - n @ lengths / n.sum()
+        slope = max(0.0, float(deviations @ seconds / (n @ deviations**2)))
+        line = seconds.sum() / n.sum() + deviations * slope
         return [plain, *((seconds + _TIMED * line) / (n + _TIMED))[1:].tolist()]
 
     def miss(self) -> None:

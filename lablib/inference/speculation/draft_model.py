@@ -9,7 +9,7 @@ from lablib.inference.sampling.text_sampler import TextSampler
 from lablib.inference.speculation.drafter import Drafter, Limits, Texts
 from lablib.inference.speculation.proposal import Proposal
 from lablib.models.interface import instead_of_model, vocab_size_of
-from lablib.unknown_options import told
+from lablib.unknown_options import checks_options
 from lablib.validation import BadType, BadValue, members
 
 import mlx.core as mx
@@ -17,7 +17,7 @@ import mlx.core as mx
 _CHUNK = 256  # tokens read at once when a draft model has fallen behind
 
 
-@told
+@checks_options
 class DraftModel(Drafter):
     """A smaller model of the same vocabulary, run token by token; messages call it ``name``.
 

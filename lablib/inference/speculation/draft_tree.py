@@ -22,7 +22,7 @@ from lablib.inference.speculation.draft_model import as_drafter
 from lablib.inference.speculation.drafter import Drafter, Limits
 from lablib.inference.speculation.proposal import Proposal
 from lablib.machine.arrays import listed
-from lablib.unknown_options import told
+from lablib.unknown_options import checks_options
 from lablib.validation import BadValue, flag, integer
 
 import mlx.core as mx
@@ -32,7 +32,7 @@ import mlx.core as mx
 _AGREE = 0.25
 
 
-@told
+@checks_options
 class Tree(Drafter):
     """A draft model, or a drafter that has one (``Head``, ``EarlyExit``), which drafts a tree.
 
@@ -102,7 +102,7 @@ def grow(
     parents = list(range(-1, unread.shape[1] - 1))
     index = {-1: len(parents) - 1}  # a node's number -> its index among the tokens given
     level = [Node(0, -1, -1, -1, 1, ())]
-    found: list[Node] = []
+    nodes: list[Node] = []
     logits = [forward(unread)[:, -1:]]
     q: list[mx.array] = []
     for _ in range(most if depth is None else min(depth, most)):
@@ -116,8 +116,8 @@ def grow(
         q.append(sampler.after(logits[-1].astype(mx.float32), [node.path for node in level]))
         ids, chances = _likeliest(q[-1], level, row, most, sampler, drawn)
         for i, node in enumerate(level):
-            found += children(node, ids[i], chances[i], drawn, len(found), row + i)
-        best = nsmallest(most, found)
+            nodes += children(node, ids[i], chances[i], drawn, len(nodes), row + i)
+        best = nsmallest(most, nodes)
         level = _next_level(best, len(level[0].path) + 1, full=len(best) == most)
         if not level:
             break
@@ -167,7 +167,7 @@ def children(
     node: Node, tokens: list[int], chances: list[float], drawn: bool, number: int, row: int
 ) -> list[Node]:
     """Return the nodes that may grow on a node, in order; the first gets this ``number``."""
-    found: list[Node] = []
+    nodes: list[Node] = []
     left = 1.0
     worth = node.chance
     for token, chance in zip(tokens, chances, strict=True):
@@ -180,7 +180,7 @@ def children(
             own = node.chance * chance
             order = -own
         path = (*node.path, token)
-        found.append(Node(order, number + len(found), node.number, row, own, path))
+        nodes.append(Node(order, number + len(nodes), node.number, row, own, path))
         worth -= own
         left -= chance
-    return found
+    return nodes

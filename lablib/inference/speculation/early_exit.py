@@ -10,13 +10,13 @@ from lablib.inference.sampling.text_sampler import TextSampler
 from lablib.inference.speculation.draft_model import DraftModel
 from lablib.inference.speculation.drafter import Limits, Texts
 from lablib.inference.speculation.proposal import Proposal
-from lablib.unknown_options import told
+from lablib.unknown_options import checks_options
 from lablib.validation import BadValue, integer
 
 import mlx.core as mx
 
 
-@told
+@checks_options
 class EarlyExit(DraftModel):
     """The target's own first layers, its last norm and its output layer.
 

@@ -6,7 +6,6 @@ the host looks once, in ``Judge._fetch``.
 """
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Any, NamedTuple
 
 from lablib.definitions import FastPath
@@ -62,28 +61,28 @@ class Judge:
     @property
     def plays_out(self) -> bool:
         """Return whether the target's own tokens decide, and no distribution is drawn from."""
-        return _AS_TAUGHT.is_open() and rules.plays_out(self.rule, self.sampler.greedy)
+        return plays_out(self.rule, self.sampler.greedy)
 
     def check(self, proposal: Any, limits: Sequence[int]) -> list[int] | None:
-        """Refuse a bad proposal; return the drafts ``meant`` for :meth:`decide`."""
+        """Refuse a bad proposal; return the drafts ``counts`` for :meth:`decide`."""
         return check_proposal(proposal, limits, self.vocab_size, self.trees)
 
     def decide(
-        self, logits: mx.array, proposal: Proposal, meant: list[int] | None = None
+        self, logits: mx.array, proposal: Proposal, counts: list[int] | None = None
     ) -> list[Verdict]:
         """Decide a round; this is where the host waits.
 
         Args:
             logits: the target's ``(B, γ+1, V)``: after the last token, and after each draft.
             proposal: the γ drafts of each text.
-            meant: how many of them are meant, for each text; None: all.
+            counts: how many of them are meant, for each text; None: all.
 
         Raises:
             BadValue: logits that the decision needs are not finite.
         """
-        return self._fetch(self._queue(logits, proposal, meant), meant)
+        return self._fetch(self._queue(logits, proposal, counts), counts)
 
-    def _queue(self, logits: mx.array, proposal: Proposal, meant: list[int] | None) -> Queued:
+    def _queue(self, logits: mx.array, proposal: Proposal, counts: list[int] | None) -> Queued:
         sampler, drafts = self.sampler, proposal.tokens
         raw = logits.astype(mx.float32)
         scores = sampler.process(raw, drafts)
@@ -91,20 +90,22 @@ class Judge:
         kept = seen = None
         if self.trace or not plays_out:
             p, finite = sampler.probabilities(scores, drafts)
-            q = _drafted_from(proposal, raw.shape[-1], meant)
+            q = _drafted_from(proposal, raw.shape[-1], counts)
             if self.trace:
                 seen = self._evidence(raw[:, :-1], p[:, :-1], proposal, q)
         if plays_out:
             tokens, finite = sampler.draw(scores, drafts)
         else:
-            kept, tokens = _drawer(self.rule)(p, q, drafts, sampler.numbers(ACCEPT, 2))
-            if meant is not None and 0 in meant:  # such a row gets plain sampling's token, as alone
+            kept, tokens = draw_outcome(
+                rules.chosen(self.rule), p, q, drafts, sampler.numbers(ACCEPT, 2)
+            )
+            if counts is not None and 0 in counts:  # such a row gets plain sampling's token
                 plain, _ = sampler.draw(scores[:, :1], None)
-                tokens = mx.where(mx.array(meant)[:, None] == 0, plain, tokens)
+                tokens = mx.where(mx.array(counts)[:, None] == 0, plain, tokens)
         report = sampler.report(raw, tokens, finite)
         return Queued(report, drafts, kept, seen, self._draft_finite(proposal))
 
-    def _fetch(self, queued: Queued, meant: Sequence[int] | None) -> list[Verdict]:
+    def _fetch(self, queued: Queued, counts: Sequence[int] | None) -> list[Verdict]:
         """Wait for the queued arrays, and return a verdict for each text."""
         mx.eval(queued)
         drawn = queued.drawn
@@ -116,8 +117,8 @@ class Judge:
         verdicts = []
         needed: list[bool] = []  # of the positions that had a say
         for row, drafted in enumerate(listed(queued.drafts)):
-            if meant is not None:
-                drafted = drafted[: meant[row]]
+            if counts is not None:
+                drafted = drafted[: counts[row]]
             if kept is None:
                 accepted = rules.count_matches(drafted, tokens[row])
                 # Positions after the first refusal come after a rejected draft.
@@ -169,13 +170,13 @@ class Judge:
         return mx.stack([*chosen, *overlaps], axis=1)
 
 
-def _drafted_from(proposal: Proposal, size: int, meant: list[int] | None) -> mx.array:
-    """Return q ``(B, γ, V)``, 0 where no draft is meant."""
+def _drafted_from(proposal: Proposal, size: int, counts: list[int] | None) -> mx.array:
+    """Return q ``(B, γ, V)``, 0 where no draft counts."""
     q = rules.one_hot(proposal.tokens, size) if proposal.q is None else proposal.q
-    if meant is None:
+    if counts is None:
         return q
-    is_meant = mx.arange(q.shape[1]) < mx.array(meant)[:, None]
-    return mx.where(is_meant[..., None], q, 0)
+    is_draft = mx.arange(q.shape[1]) < mx.array(counts)[:, None]
+    return mx.where(is_draft[..., None], q, 0)
 
 
 def draw_outcome(
@@ -193,20 +194,11 @@ def draw_outcome(
     return kept[:, 0], mx.where(mx.arange(tokens.shape[1]) < kept, tokens, token)
 
 
-# The library's rules compiled; one of your own is not, so that you can look into it.
-_COMPILED = {
-    name: mx.compile(partial(draw_outcome, rules.RULE[name])) for name in ("rejection", "block")
-}
-_FAST = FastPath(
-    (globals(), "draw_outcome"),
-    (transforms, "draw"),
-    *((owner, name) for name in _COMPILED for owner in (rules.RULE, vars(rules))),
-)
-_AS_TAUGHT = FastPath((globals(), "draw_outcome"))
+_OWN_TOKENS = {rule: FastPath(f"own tokens under {rule}") for rule in rules.RULE}
 
 
-def _drawer(rule: str) -> Any:
-    """Return the function that draws from the outcome of a rule."""
-    if rule in _COMPILED and _FAST.is_open():
-        return _COMPILED[rule]
-    return partial(draw_outcome, rules.chosen(rule))
+def plays_out(rule: str, greedy: bool) -> bool:
+    """Return whether comparing the target's own tokens with the drafts gives the rule's outcome."""
+    if not (greedy or rule in ("match", "coupled")):
+        return False
+    return rule in _OWN_TOKENS and _OWN_TOKENS[rule].is_open()

@@ -7,11 +7,11 @@ from typing import Any, Self
 from lablib.inference.sampling.text_sampler import TextSampler
 from lablib.inference.speculation.drafter import Drafter, Limits, Texts
 from lablib.inference.speculation.proposal import Proposal
-from lablib.unknown_options import told
+from lablib.unknown_options import checks_options
 from lablib.validation import integer
 
 
-@told
+@checks_options
 class NGram(Drafter):
     """Prompt lookup: find the last tokens earlier in the text and propose what followed them there.
 

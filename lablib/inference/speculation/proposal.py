@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from lablib.machine.arrays import listed
-from lablib.unknown_options import told
+from lablib.unknown_options import checks_options
 from lablib.validation import BadType, BadValue, token_ids
 
 import mlx.core as mx
 
 
-@told
+@checks_options
 @dataclass(frozen=True)
 class Proposal:
     """Drafted tokens, possibly not computed yet; make one with ``Proposal.of``.

@@ -54,7 +54,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from lablib.definitions import FastPath, in_use
+from lablib.definitions import in_use
 from lablib.validation import BadType, BadValue, function, one_of, returned, shown
 
 import mlx.core as mx
@@ -133,8 +133,6 @@ Rule = Callable[[mx.array, mx.array, mx.array], Outcome]
 RULE: dict[str, Rule] = {rule.__name__: rule for rule in (match, coupled, rejection, block)}
 OF_TREES = tuple(RULE)  # the rules that trees have too: see ``tree_rules.py``
 _TAUGHT = dict(RULE)
-_PLAYED_OUT = {"match", "coupled"}
-_COMPARISON = {name: FastPath((RULE, name), (globals(), name)) for name in RULE}
 
 
 def named(rule: str | None, trees: bool = False) -> str:
@@ -154,12 +152,12 @@ def chosen(rule: str) -> Rule:
 
     The outcomes of a function that is not the library's are looked at, and refused by name.
     """
-    found: Rule = in_use(RULE, rule, _TAUGHT, globals())
-    if found is _TAUGHT.get(rule):
-        return found
+    chosen_rule: Rule = in_use(RULE, rule, _TAUGHT, globals())
+    if chosen_rule is _TAUGHT.get(rule):
+        return chosen_rule
 
     def looked_at(p: mx.array, q: mx.array, drafts: mx.array) -> Outcome:
-        outcome = found(p, q, drafts)
+        outcome = chosen_rule(p, q, drafts)
         check_outcome(f"rule {rule!r}", outcome, p)
         return outcome
 
@@ -186,13 +184,6 @@ def _check_sums(name: str, rows: np.ndarray, tolerance: float) -> None:
         got = shown(bad[0].round(3).tolist())
         hint = "; is it 0/0 where nothing was drafted, q = 0?" if np.isnan(bad[0]).any() else ""
         raise BadValue(f"{name} must be probabilities with sum 1, got {got}{hint}")
-
-
-def plays_out(rule: str, greedy: bool) -> bool:
-    """Return whether comparing the target's own tokens with the drafts gives the rule's outcome."""
-    if not (greedy or rule in _PLAYED_OUT):
-        return False
-    return rule in _COMPARISON and _COMPARISON[rule].is_open()
 
 
 def count_matches(drafts: Sequence[int], tokens: Sequence[int]) -> int:

@@ -28,6 +28,7 @@ from lablib.inference.speculation.judge import Judge
 from lablib.inference.speculation.rules import named
 from lablib.inference.speculation.tree_judge import TreeJudge
 from lablib.models.interface import vocab_size_of
+from lablib.unknown_options import check_options
 from lablib.validation import BadValue, flag, integer
 
 import mlx.core as mx
@@ -97,17 +98,17 @@ class SpeculativeTokenIterator(DecodingIterator):
         stream: int = 0,
         **sampler_options: Unpack[SamplerKeywords],
     ) -> None:
+        check_options(SpeculativeTokenIterator, sampler_options)
         request = arguments.read_request(
-            SpeculativeTokenIterator,
             target,
             prompt,
             max_tokens=max_tokens,
             stop_tokens=stop_tokens,
             prefill_step_size=prefill_step_size,
-            sampler_options=sampler_options,
             logits_processors=logits_processors,
             cache=cache,
             name="target",
+            **sampler_options,
         )
         self._trace = flag("trace", trace)
         stream = integer("stream", stream, 0)
@@ -222,8 +223,7 @@ def speculative_decode(
         >>> ids.shape[1] - len(prompt) == stats["tokens"], 0 <= stats["acceptance_rate"] <= 1
         (True, True)
     """
-    known = arguments.keywords_of(SpeculativeTokenIterator)
-    arguments.check_names(speculative_decode, options, known)
+    check_options(speculative_decode, options)
     arguments.refuse_top_logprobs(options, "SpeculativeTokenIterator")
     iterator = SpeculativeTokenIterator(
         target,

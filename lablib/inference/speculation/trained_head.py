@@ -16,7 +16,7 @@ from lablib.inference.speculation.drafter import Drafter, Limits, Texts
 from lablib.inference.speculation.proposal import Proposal
 from lablib.models.base import LanguageModel
 from lablib.models.head import DraftHead
-from lablib.unknown_options import told
+from lablib.unknown_options import checks_options
 from lablib.validation import BadType, BadValue
 
 import mlx.core as mx
@@ -61,7 +61,7 @@ class Watched:
         self._states = self._states[:, index]
 
 
-@told
+@checks_options
 class Head(Drafter):
     """A trained head of the target, such as ``Head(load_head("target-head", target))``.
 

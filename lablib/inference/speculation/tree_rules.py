@@ -77,10 +77,7 @@ def tree_block(
 
 TREE_RULE = {"rejection": tree_rejection, "block": tree_block}
 _TAUGHT = dict(TREE_RULE)
-_COMPARISON = {
-    name: FastPath((TREE_RULE, name), (globals(), rule.__name__))
-    for name, rule in TREE_RULE.items()
-}
+_OWN_TOKENS = {rule: FastPath(f"own tokens under tree_{rule}") for rule in TREE_RULE}
 
 
 def tree_rule(rule: str) -> Callable[..., Outcome]:
@@ -92,7 +89,7 @@ def tree_plays_out(rule: str, greedy: bool) -> bool:
     """Return whether following the target's own tokens gives the rule's outcome."""
     if rule not in TREE_RULE:
         return True
-    return greedy and rule in _COMPARISON and _COMPARISON[rule].is_open()
+    return greedy and rule in _OWN_TOKENS and _OWN_TOKENS[rule].is_open()
 
 
 def path_to(node: int, parents: Sequence[int]) -> list[int]:

@@ -15,7 +15,8 @@ __getattr__, __dir__, __all__ = exports(
         ),
         "lablib.inference.steering.power": "power_sample",
         "lablib.inference.steering.search": (
-            "Budget Found beam_search best_first edit_distance edit_similarity minimum_bayes_risk"
+            "Budget Found Hypothesis beam_search best_first edit_distance edit_similarity "
+            "minimum_bayes_risk"
         ),
     },
 )

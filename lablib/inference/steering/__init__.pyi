@@ -19,6 +19,7 @@ from lablib.inference.steering.particles import smc as smc
 from lablib.inference.steering.power import power_sample as power_sample
 from lablib.inference.steering.search import Budget as Budget
 from lablib.inference.steering.search import Found as Found
+from lablib.inference.steering.search import Hypothesis as Hypothesis
 from lablib.inference.steering.search import beam_search as beam_search
 from lablib.inference.steering.search import best_first as best_first
 from lablib.inference.steering.search import edit_distance as edit_distance

@@ -23,7 +23,7 @@ from typing import Any
 
 from lablib.inference.decoding.rows import Best, Samples
 from lablib.inference.sampling import transforms
-from lablib.unknown_options import told
+from lablib.unknown_options import checks_options
 from lablib.validation import BadValue, function, integer, number, one_of
 
 import mlx.core as mx
@@ -88,7 +88,7 @@ def _whole(name: str, best: Sequence[Best]) -> np.ndarray:
     return logs
 
 
-@told
+@checks_options
 def by_confidence(measure: Measure, keep: float = 1.0, weigh: str = "linear") -> Callable[..., Any]:
     """Return what ``weight=`` of ``majority_vote`` takes, with ``top_logprobs=`` beside it.
 
@@ -133,7 +133,7 @@ def by_confidence(measure: Measure, keep: float = 1.0, weigh: str = "linear") ->
     return weight
 
 
-@told
+@checks_options
 class GiveUp:
     """A logits processor that ends a text when the model has become unsure: DeepConf's online stop.
 

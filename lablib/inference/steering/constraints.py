@@ -20,7 +20,7 @@ from lablib.extras import need
 from lablib.inference.sampling.text_sampler import TextSampler
 from lablib.inference.speculation.drafter import Drafter, Limits, Texts
 from lablib.inference.speculation.proposal import Proposal
-from lablib.unknown_options import told
+from lablib.unknown_options import checks_options
 from lablib.validation import BadType, BadValue, integer, sequence, shown
 
 import mlx.core as mx
@@ -30,7 +30,7 @@ LONGEST = 200  # letters of why one can't be read, which may quote all of it
 _FREE = '%llguidance {"no_forcing": true}\n'  # else only the tokenizer's own way is allowed
 
 
-@told
+@checks_options
 class Vocabulary:
     """The bytes of each token. To make one takes a while: grammars may share it.
 
@@ -80,7 +80,7 @@ class _Spelled:
         return []  # asked where a grammar forces letters, which we don't let it do
 
 
-@told
+@checks_options
 class Grammar:
     """A logits processor that leaves only the tokens with which a text can go on.
 
@@ -191,7 +191,7 @@ class Grammar:
         return tokens, parents
 
 
-@told
+@checks_options
 class GrammarDrafter(Drafter):
     """Proposes what the grammar forces: where one token may come, no model need be asked.
 
@@ -219,10 +219,10 @@ class GrammarDrafter(Drafter):
         """Look at each text's grammar, as far as it has been read."""
         guesses = []
         for row, (text, limit) in enumerate(zip(texts, limits, strict=True)):
-            found = [each for each in sampler.states(row) if isinstance(each, Grammar)]
-            if not found:
+            grammars = [each for each in sampler.states(row) if isinstance(each, Grammar)]
+            if not grammars:
                 raise BadType("logits_processors must hold a Grammar for a GrammarDrafter")
-            grammar = found[0].copy()
+            grammar = grammars[0].copy()
             grammar.read(list(text))
             tokens, parents = grammar.forced(limit, self.branches)
             guesses.append(tokens)

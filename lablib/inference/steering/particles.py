@@ -26,7 +26,7 @@ from lablib.inference.decoding.rows import Samples
 from lablib.inference.sampling import random_numbers
 from lablib.inference.sampling.processors import LogitsProcessor
 from lablib.inference.sampling.row import Row
-from lablib.inference.steering import asking
+from lablib.inference.steering import requests
 from lablib.inference.steering.resampling import (
     RESAMPLE,
     effective,
@@ -34,7 +34,7 @@ from lablib.inference.steering.resampling import (
     normalized,
     parents,
 )
-from lablib.unknown_options import told
+from lablib.unknown_options import check_options, checks_options
 from lablib.validation import BadValue, function, integer, number, one_of
 
 import numpy as np
@@ -101,7 +101,7 @@ class Particles(Samples):
         return float(np.dot(weights, [value(tokens) for tokens in self.tokens]))
 
 
-@told
+@checks_options
 def smc(
     lm: Any,
     prompts: Sequence[Sequence[int]],
@@ -152,24 +152,24 @@ def smc(
         >>> -0.5 <= cloud.log_evidence <= 0, float(cloud.weights.sum().round(6))
         (True, 1.0)
     """
-    wish = asking.read_wish(lm, prompts, max_tokens, stop_tokens, seed)
+    request = requests.read_request(lm, prompts, max_tokens, stop_tokens, seed)
     n = integer("particles", particles, 1, 1_000_000)
     one_of("resample", resample, RESAMPLE)
     ess, power = number("ess", ess, 0.0, 1.0), number("power", power, 0.0, 1e30)
     processors = arguments.check_processors(logits_processors)
     if potential is not None:
         function("potential", potential)
-    clouds = [Cloud(texts) for texts in wish.begin(n, processors)]
-    for step in range(wish.max_tokens):
+    clouds = [Cloud(texts) for texts in request.begin(n, processors)]
+    for step in range(request.max_tokens):
         for which, cloud in enumerate(clouds):
             if cloud.growing() and (ess == 1 or effective(cloud.log_weights) < ess * n):
-                lots = np.array(random_numbers.key(wish.seed, which, 1, step), np.uint64)
+                lots = np.array(random_numbers.key(request.seed, which, 1, step), np.uint64)
                 cloud.resample(RESAMPLE[resample](random_numbers.uniforms(lots, np.arange(n))))
         growing = [cloud.growing() for cloud in clouds]
         texts = [cloud.texts[i] for cloud, own in zip(clouds, growing, strict=True) for i in own]
         if not texts:
             break
-        wish.extend(texts, power)
+        request.extend(texts, power)
         for cloud, own in zip(clouds, growing, strict=True):
             cloud.weigh(own, step, power, potential)
     return [cloud.result() for cloud in clouds]
@@ -198,7 +198,7 @@ def importance_sample(
         >>> cloud.mean(len)
         2.0
     """
-    arguments.check_names(importance_sample, options, Growth.__annotations__, samples=False)
+    check_options(importance_sample, options)
     return smc(lm, prompts, arguments.check_n(n), potential, ess=0.0, **options)
 
 
@@ -230,10 +230,10 @@ def rejection_sample(
         >>> 0 < len(cloud) < 40
         True
     """
-    arguments.check_names(rejection_sample, options, Growth.__annotations__, samples=False)
+    check_options(rejection_sample, options)
     log_bound = number("log_bound", log_bound)
-    options["seed"] = seed = asking.read_seed(options.get("seed"))
-    found = []
+    options["seed"] = seed = requests.read_seed(options.get("seed"))
+    clouds = []
     for which, cloud in enumerate(importance_sample(lm, prompts, n, potential, **options)):
         highest = cloud.log_weights.max()
         if highest > log_bound:
@@ -242,7 +242,7 @@ def rejection_sample(
         u = random_numbers.uniforms(key, np.arange(n))
         kept = np.flatnonzero(u < np.exp(cloud.log_weights - log_bound)).tolist()
         share = math.log(len(kept) / n) if kept else -math.inf
-        found.append(
+        clouds.append(
             Particles(
                 [cloud.tokens[i] for i in kept],
                 [cloud.logprobs[i] for i in kept],
@@ -251,7 +251,7 @@ def rejection_sample(
                 log_evidence=log_bound + share,
             )
         )
-    return found
+    return clouds
 
 
 class Cloud:
@@ -297,7 +297,7 @@ class Cloud:
             self.log_weights[i] += power * text.logprobs[-1] - text.log_q[-1]
             if potential is not None:
                 hoped = potential([*text.tokens], not text.left)
-                hoped = asking.returned_number("potential", hoped)
+                hoped = requests.returned_number("potential", hoped)
                 self.log_weights[i] += hoped - self._potentials[i]
                 self._potentials[i] = hoped
         self._history.append(Generation(self._parents, tokens, self.log_weights.tolist()))
@@ -306,7 +306,7 @@ class Cloud:
     def result(self) -> Particles:
         """Return the particles as samples."""
         return Particles(
-            *asking.columns(self.texts),
+            *requests.columns(self.texts),
             log_weights=self.log_weights,
             log_evidence=self._log_evidence + log_mean(self.log_weights),
             history=self._history,

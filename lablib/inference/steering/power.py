@@ -16,14 +16,14 @@ from lablib.inference import arguments
 from lablib.inference.decoding.rows import Samples
 from lablib.inference.sampling import random_numbers
 from lablib.inference.sampling.row import Row
-from lablib.inference.steering import asking
-from lablib.unknown_options import told
+from lablib.inference.steering import requests
+from lablib.unknown_options import checks_options
 from lablib.validation import integer, number
 
 import numpy as np
 
 
-@told
+@checks_options
 def power_sample(
     lm: Any,
     prompts: Sequence[Sequence[int]],
@@ -65,22 +65,22 @@ def power_sample(
         >>> len(sharp), len(sharp.stats["trace"])
         (2, 4)
     """
-    wish = asking.read_wish(lm, prompts, max_tokens, stop_tokens, seed)
+    request = requests.read_request(lm, prompts, max_tokens, stop_tokens, seed)
     n, steps = arguments.check_n(n), integer("steps", steps, 0)
     alpha = number("alpha", alpha, 0.0, 1e30)
     proposal = alpha if proposal is None else number("proposal", proposal, 0.0, 1e30)
-    texts = [text for own in wish.begin(n) for text in own]
+    texts = [text for own in request.begin(n) for text in own]
     keys = [text.key for text in texts]
-    wish.finish(texts, proposal)
+    request.finish(texts, proposal)
     trace, accepted = [[sum(text.logprobs) for text in texts]], np.zeros(len(texts))
-    uses = wish.max_tokens + np.array([[0, 1]])  # of the place and the acceptance
+    uses = request.max_tokens + np.array([[0, 1]])  # of the place and the acceptance
     for step in range(1, steps + 1):
         fresh = [random_numbers.key(key, step) for key in keys]
         lots = random_numbers.uniforms(np.array(fresh, np.uint64)[:, None], uses)
         places = [int(u * len(text.tokens)) for u, text in zip(lots[:, 0], texts, strict=True)]
         begun = zip(texts, places, fresh, strict=True)
         proposed = [text.copy(key, place) for text, place, key in begun]
-        wish.finish(proposed, proposal)
+        request.finish(proposed, proposal)
         for i, place in enumerate(places):
             ratio = log_accept(texts[i], proposed[i], place, alpha)
             if lots[i, 1] < math.exp(min(0.0, ratio)):
@@ -89,7 +89,7 @@ def power_sample(
         trace.append([sum(text.logprobs) for text in texts])
     return [
         Samples(
-            *asking.columns(texts[own]),
+            *requests.columns(texts[own]),
             {
                 "acceptance_rate": float(accepted[own].mean() / max(1, steps)),
                 "trace": [row[own] for row in trace],

@@ -17,16 +17,16 @@ from copy import copy as shallow_copy
 from typing import Any, NamedTuple
 
 from lablib.inference.sampling import random_numbers
-from lablib.inference.steering import asking
+from lablib.inference.steering import requests
 from lablib.inference.voting import votes
-from lablib.unknown_options import told
+from lablib.unknown_options import checks_options
 from lablib.validation import BadType, BadValue, function, integer, number, sequence, token_ids
 
 import mlx.core as mx
 import numpy as np
 
 
-class Found(NamedTuple):
+class Hypothesis(NamedTuple):
     """A text that a search has found.
 
     Attributes:
@@ -38,7 +38,10 @@ class Found(NamedTuple):
     score: float
 
 
-@told
+Found = Hypothesis  # as it was called before 0.1; until 1.0
+
+
+@checks_options
 def beam_search(
     lm: Any,
     prompt: Sequence[int],
@@ -47,7 +50,7 @@ def beam_search(
     length_power: float = 0.0,
     max_tokens: int = 100,
     stop_tokens: Collection[int] | None = None,
-) -> list[Found]:
+) -> list[Hypothesis]:
     """Return the ``width`` likeliest completions that a beam of that width sees, the best first.
 
     Args:
@@ -71,7 +74,7 @@ def beam_search(
         >>> first.score >= second.score
         True
     """
-    wish = asking.read_wish(lm, [prompt], max_tokens, stop_tokens, 0)
+    request = requests.read_request(lm, [prompt], max_tokens, stop_tokens, 0)
     width = integer("width", width, 1, 1_000_000)
     length_power = number("length_power", length_power, 0.0, 10.0)
 
@@ -80,18 +83,18 @@ def beam_search(
 
     beams: list[tuple[list[int], float]] = [([], 0.0)]  # with log p
     while True:
-        growing = [beam for beam in beams if not wish.ends(beam[0])]
+        growing = [beam for beam in beams if not request.ends(beam[0])]
         if not growing:
-            return [Found(tokens, score(tokens, logprob)) for tokens, logprob in beams]
-        rows = wish.logprobs([wish.prompts[0] + tokens for tokens, _ in growing])
-        longer = [beam for beam in beams if wish.ends(beam[0])]
+            return [Hypothesis(tokens, score(tokens, logprob)) for tokens, logprob in beams]
+        rows = request.logprobs([request.prompts[0] + tokens for tokens, _ in growing])
+        longer = [beam for beam in beams if request.ends(beam[0])]
         for (tokens, logprob), row in zip(growing, rows, strict=True):
             best = np.argsort(-row, kind="stable")[:width].tolist()
             longer += [([*tokens, i], logprob + float(row[i])) for i in best]
         beams = sorted(longer, key=lambda beam: -score(*beam))[:width]
 
 
-@told
+@checks_options
 def best_first(
     lm: Any,
     prompt: Sequence[int],
@@ -103,7 +106,7 @@ def best_first(
     max_tokens: int = 100,
     stop_tokens: Collection[int] | None = None,
     seed: int | None = None,
-) -> list[Found]:
+) -> list[Hypothesis]:
     """Grow a tree of steps, always where the verifier hopes most; return whole texts, best first.
 
     Args:
@@ -133,40 +136,40 @@ def best_first(
         >>> found[0].score
         2.0
     """
-    wish = asking.read_wish(lm, [prompt], max_tokens, stop_tokens, seed)
+    request = requests.read_request(lm, [prompt], max_tokens, stop_tokens, seed)
     function("verifier", verifier)
     branch, max_steps = integer("branch", branch, 1, 1_000_000), integer("max_steps", max_steps, 1)
     if not isinstance(step_tokens, Collection):
         raise BadType(f"step_tokens must be token ids, got {type(step_tokens).__name__}")
     ends = frozenset(token_ids("step_tokens", [*step_tokens], allow_empty=True))
-    texts = [Found([], 0.0)]
+    texts = [Hypothesis([], 0.0)]
     for step in range(max_steps):
         best = max(texts, key=lambda text: text.score)  # the first of equals
-        if wish.ends(best.tokens):
+        if request.ends(best.tokens):
             break
         texts.remove(best)
         drawn = [
-            wish.row(wish.prompts[0], random_numbers.key(wish.seed, step, i), best.tokens)
+            request.row(request.prompts[0], random_numbers.key(request.seed, step, i), best.tokens)
             for i in range(branch)
         ]
         growing = drawn
         while growing:
-            wish.extend(growing)
+            request.extend(growing)
             inside = [text for text in growing if ends and text.tokens[-1] not in ends]
             growing = [text for text in inside if text.left]
         for tokens in dict.fromkeys(tuple(text.tokens) for text in drawn):
-            hope = asking.returned_number("verifier", verifier([*tokens]))
-            texts.append(Found([*tokens], hope))
-    whole = [text for text in texts if wish.ends(text.tokens)]
+            hope = requests.returned_number("verifier", verifier([*tokens]))
+            texts.append(Hypothesis([*tokens], hope))
+    whole = [text for text in texts if request.ends(text.tokens)]
     return sorted(whole, key=lambda text: -text.score)
 
 
-@told
+@checks_options
 def minimum_bayes_risk(
     completions: Sequence[Any],
     utility: Callable[[Any, Any], float] | None = None,
     log_weights: Sequence[float] | None = None,
-) -> list[Found]:
+) -> list[Hypothesis]:
     """Elect the completion that is most useful if the truth is one of them, whichever.
 
     Args:
@@ -200,11 +203,11 @@ def minimum_bayes_risk(
     function("utility", utility)
     expected = []
     for one in dict.fromkeys(texts):
-        useful = [asking.returned_number("utility", utility(one, other)) for other in share]
+        useful = [requests.returned_number("utility", utility(one, other)) for other in share]
         products = (p * each for p, each in zip(share.values(), useful, strict=True))
         answer = list(one) if isinstance(one, tuple) else one
-        expected.append(Found(answer, math.fsum(products)))  # it rounds once: ties are ties
-    return sorted(expected, key=lambda found: -found.score)
+        expected.append(Hypothesis(answer, math.fsum(products)))  # it rounds once: ties are ties
+    return sorted(expected, key=lambda text: -text.score)
 
 
 def _same(one: Any, other: Any) -> float:
@@ -229,7 +232,7 @@ def edit_distance(one: Sequence[Any], other: Sequence[Any]) -> int:
     return row[-1]
 
 
-@told
+@checks_options
 class Budget:
     """A logits processor that forces ``answer`` once a completion has ``most`` tokens.
 

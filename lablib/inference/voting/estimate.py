@@ -2,11 +2,11 @@
 
 import math
 
-from lablib.unknown_options import told
+from lablib.unknown_options import checks_options
 from lablib.validation import integer
 
 
-@told
+@checks_options
 def pass_at_k(n: int, c: int, k: int) -> float:
     """Estimate the probability that at least one of ``k`` samples is right, from ``c`` of ``n``.
 

@@ -10,20 +10,21 @@ that differ but reach the same answer vote together.
 
 import warnings
 from collections import Counter
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Hashable, Sequence
 from contextlib import closing
 from typing import Any, Literal, NamedTuple, Unpack, overload
 
 from lablib.inference import completions
 from lablib.inference.arguments import check_n, refuse_top_logprobs
-from lablib.inference.decoding.parties import SampleParts
 from lablib.inference.decoding.rows import Samples
+from lablib.inference.decoding.scheduler import SampleParts
 from lablib.inference.keywords import RoundsKeywords, VoteKeywords
 from lablib.inference.voting import scoring, votes
 from lablib.inference.voting.scoring import Scorer, check_scorer
 from lablib.inference.voting.stopping import StopRule
 from lablib.inference.voting.votes import AdaptiveVotes, Extract, Votes
-from lablib.validation import BadType, flag, function, integer
+from lablib.unknown_options import check_options
+from lablib.validation import flag, function, integer
 
 import mlx.core as mx
 import numpy as np
@@ -114,10 +115,11 @@ def best_of_n(
         >>> best.shape[0], len(all_of_them)
         (1, 3)
     """
+    check_options(best_of_n, options)
     check_scorer("score_fn", score_fn)
     flag("return_all", return_all)
     settings = {**options, "max_tokens": max_tokens, "temperature": temperature}
-    parts = _sample(best_of_n, model, draft_model, prompt, n, settings, score_fn)
+    parts = _sample(model, draft_model, prompt, n, settings, score_fn)
     samples = parts.join()
     scores = _scores("score_fn", score_fn, parts, samples)
     sequences = [mx.array([[*parts.prompts[0], *row]], dtype=mx.int32) for row in samples.tokens]
@@ -168,12 +170,13 @@ def majority_vote(
         >>> sum(count for _, count in votes) == votes.drawn - len(votes.missing)
         True
     """
+    check_options(majority_vote, options)
     if extract is not None:
         function("extract", extract)
     if weight is not None:
         check_scorer("weight", weight)
     settings = {**options, "max_tokens": max_tokens, "temperature": temperature}
-    parts = _sample(majority_vote, model, draft_model, prompt, n, settings, weight)
+    parts = _sample(model, draft_model, prompt, n, settings, weight)
     samples = parts.join()
     log_weights = None if weight is None else _scores("weight", weight, parts, samples)
     answers = votes.answers_of(samples.tokens, extract)
@@ -235,18 +238,16 @@ def vote_until(
         >>> votes.drawn + votes.saved
         32
     """
+    ours = " (its batch bounds memory)", " (its rules count votes, not weights)"
+    check_options(vote_until, options, max_batch=ours[0], weight=ours[1])
     stop, batch = StopRule(confidence, stop_rule, at_least), integer("batch", batch, 1)
     if extract is not None:
         function("extract", extract)
-    if "max_batch" in options:
-        raise BadType("max_batch is not an option of vote_until: its batch bounds memory")
-    if "weight" in options:
-        raise BadType("weight is not an option of vote_until: its rules count votes, not weights")
     settings = {**options, "max_tokens": max_tokens, "temperature": temperature, "max_batch": batch}
     completions: list[list[int]] = []
     answers: list[Hashable | None] = []
     reason: str | None = None
-    with closing(_sample(vote_until, model, draft_model, prompt, n, settings)) as parts:
+    with closing(_sample(model, draft_model, prompt, n, settings)) as parts:
         for samples in parts:
             answers += votes.answers_of(samples.tokens, extract, first=len(completions))
             completions += samples.tokens
@@ -261,7 +262,6 @@ def vote_until(
 
 
 def _sample(
-    entry: Callable[..., Any],
     model: Any,
     draft_model: Any,
     prompt: Any,
@@ -269,13 +269,13 @@ def _sample(
     options: dict[str, Any],
     scorer: Scorer | None = None,
 ) -> SampleParts:
-    """Sample in parts of ``max_batch``, with or without a draft model, for the vote ``entry``."""
+    """Sample in parts of ``max_batch``, with or without a draft model."""
     if not callable(scorer):  # a function may look at them
         refuse_top_logprobs(options, "sample_n")
     n = check_n(n)
     if draft_model is None:
-        return completions.complete(entry, model, prompt, None, options, n=n)
-    return completions.complete(entry, model, [prompt] * n, draft_model, options)
+        return completions.complete(model, prompt, None, n=n, **options)
+    return completions.complete(model, [prompt] * n, draft_model, **options)
 
 
 def _scores(name: str, scorer: Scorer, parts: SampleParts, samples: Samples) -> np.ndarray:

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any
 
-from lablib.unknown_options import told
+from lablib.unknown_options import checks_options
 from lablib.validation import BadType, BadValue, shown
 
 import mlx.core as mx
@@ -62,7 +62,7 @@ class AdaptiveVotes(Votes):
         self.reason, self.saved = reason, saved
 
 
-@told
+@checks_options
 def tally(
     completions: Sequence[Sequence[int]],
     answers: Sequence[Hashable | None] | None = None,

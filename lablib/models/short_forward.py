@@ -26,8 +26,8 @@ _LAYERS = {
 
 def fits(x: mx.array, rotation: Rotation) -> bool:
     """Return whether ``x (B, T, hidden)`` is of few tokens, in float32, on a CPU."""
-    few = x.size <= MOST * x.shape[-1]
-    return few and x.dtype == mx.float32 and rotation.table is not None
+    is_short = x.size <= MOST * x.shape[-1]
+    return is_short and x.dtype == mx.float32 and rotation.table is not None
 
 
 def is_ours(block: Layer) -> bool:

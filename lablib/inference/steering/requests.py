@@ -27,7 +27,7 @@ ASK = "batch_next_token_logprobs_sync"
 
 
 @dataclass(frozen=True)
-class Wish:
+class Request:
     """Which texts are wanted of which model: checked arguments.
 
     Attributes:
@@ -128,13 +128,13 @@ def processed(row: Row, scores: np.ndarray) -> np.ndarray:
     return changed
 
 
-def read_wish(
+def read_request(
     lm: Any,
     prompts: Any,
     max_tokens: Any,
     stop_tokens: Collection[int] | None,
     seed: int | None,
-) -> Wish:
+) -> Request:
     """Check arguments. None stands for the model's own stop tokens, and for a fresh seed."""
     if not hasattr(lm, ASK):
         raise BadType(f"lm must have {ASK} as AsyncMlxLM has, got {type(lm).__name__}")
@@ -147,7 +147,7 @@ def read_wish(
     max_tokens = integer("max_tokens", max_tokens, 1)
     arguments.check_lengths(model, checked, [max_tokens] * len(checked))
     stops = arguments.check_stops(model, stop_tokens)
-    return Wish(lm, checked, max_tokens, stops, read_seed(seed))
+    return Request(lm, checked, max_tokens, stops, read_seed(seed))
 
 
 def read_seed(seed: int | None) -> int:

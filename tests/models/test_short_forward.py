@@ -10,7 +10,14 @@ from typing import Any
 
 import lablib
 from lablib.cache import kv, shared
-from lablib.models import LanguageModel, base, few, gpt_config, hybrid_config, llama_config
+from lablib.models import (
+    LanguageModel,
+    base,
+    gpt_config,
+    hybrid_config,
+    llama_config,
+    short_forward,
+)
 
 import mlx.core as mx
 import mlx.nn as nn
@@ -29,13 +36,13 @@ Taken = list[tuple[int, ...]]
 @pytest.fixture
 def taken(monkeypatch: pytest.MonkeyPatch) -> Taken:
     """The shapes of what went through the compiled functions."""
-    shapes, after = [], few.after
+    shapes, after = [], short_forward.after
 
     def spy(x: mx.array, *others: Any) -> mx.array:
         shapes.append(x.shape)
         return after(x, *others)
 
-    monkeypatch.setattr(few, "after", spy)
+    monkeypatch.setattr(short_forward, "after", spy)
     return shapes
 
 
@@ -59,7 +66,9 @@ def assert_same(run: Callable[[], mx.array]) -> None:
     np.testing.assert_allclose(quick, plain, atol=1e-5 * np.abs(plain).max(), rtol=0)
 
 
-@pytest.mark.parametrize("shape", [(1, 1), (1, 2), (1, few.MOST), (3, 5), (few.MOST, 1), (2, 1)])
+@pytest.mark.parametrize(
+    "shape", [(1, 1), (1, 2), (1, short_forward.MOST), (3, 5), (short_forward.MOST, 1), (2, 1)]
+)
 @pytest.mark.parametrize("kv_heads", [1, 2, 4])
 def test_logits_without_a_cache(shape, kv_heads, taken) -> None:
     model = llama(n_kv_heads=kv_heads)
@@ -67,7 +76,9 @@ def test_logits_without_a_cache(shape, kv_heads, taken) -> None:
     assert taken == [(*shape, 32)] * 2
 
 
-@pytest.mark.parametrize("shape", [(1, few.MOST + 1), (few.MOST + 1, 1), (3, 6)])
+@pytest.mark.parametrize(
+    "shape", [(1, short_forward.MOST + 1), (short_forward.MOST + 1, 1), (3, 6)]
+)
 def test_many_tokens_go_the_plain_way(shape, taken) -> None:
     llama()(tokens(*shape))
     assert not taken

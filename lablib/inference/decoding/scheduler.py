@@ -13,7 +13,7 @@ from lablib.cache.rewind import Rewinder
 from lablib.cache.rewind_batch import BatchRewinder, can_batch
 from lablib.cache.shared import fan_out
 from lablib.inference import arguments
-from lablib.inference.decoding.decoder import Decoder, Party, Reader
+from lablib.inference.decoding.decoder import Decoder, Reader, Rows
 from lablib.inference.decoding.prompts import PromptReader, most_unread, read_prompt
 from lablib.inference.decoding.rows import Samples, Verdict, no_counts, with_ratios
 from lablib.inference.sampling.row import Row, key_of
@@ -24,7 +24,7 @@ import mlx.core as mx
 
 # Reads the prompts of rows. Returns the target's reader, the drafter that began or None, and the
 # logits after the prompts if they were read whole.
-ReadRows = Callable[[Party], tuple[Reader, Any, mx.array | None]]
+ReadRows = Callable[[Rows], tuple[Reader, Any, mx.array | None]]
 
 
 class SampleParts(Iterator[Samples]):
@@ -66,14 +66,14 @@ class SampleParts(Iterator[Samples]):
         return joined
 
 
-def run_parties(
-    decoder: Decoder, read: ReadRows, parties: Iterable[Party], max_batch: int = 0
+def run_batches(
+    decoder: Decoder, read: ReadRows, batches: Iterable[Rows], max_batch: int = 0
 ) -> Iterator[list[Verdict]]:
-    """Decode parties: rows that join together, and side by side up to ``max_batch`` of them.
+    """Decode batches: rows that join together, and side by side up to ``max_batch`` of them.
 
     With ``max_batch`` 0 a party joins when the one before has ended.
     """
-    waiting = deque(parties)
+    waiting = deque(batches)
 
     def admit() -> bool:
         joining: list[Row] = []
@@ -105,9 +105,9 @@ def decode_parts(
         for first in range(0, n, max_batch):
             decoder.counts = no_counts()
             part = [make_row(request, i, i) for i in range(first, min(first + max_batch, n))]
-            parties = [part] if read.together else [[row] for row in part]
+            batches = [part] if read.together else [[row] for row in part]
             left = sum(row.left for row in part)
-            for _ in run_parties(decoder, read, parties):
+            for _ in run_batches(decoder, read, batches):
                 if progress:
                     still_left = sum(row.left for row in part)
                     bar.update(left - still_left)
@@ -136,7 +136,7 @@ class ReadShared:
         self._cache: kv.Cache = []
         self._logits = mx.array([])  # (1, V), after it
 
-    def __call__(self, rows: Party) -> tuple[BatchRewinder, None, mx.array]:
+    def __call__(self, rows: Rows) -> tuple[BatchRewinder, None, mx.array]:
         """Return the rows' reader, no drafter, and the logits after the prompt."""
         prompt, model, n = rows[0].prompt, self._prompt_reader.model, len(rows)
         if prompt != self._prompt:
@@ -174,7 +174,7 @@ class ReadPrompts:
         self._drafter = drafter
         self._grow_by = grow_by
 
-    def __call__(self, rows: Party) -> tuple[Reader, Any, None]:
+    def __call__(self, rows: Rows) -> tuple[Reader, Any, None]:
         """Return the target's reader, and the drafter that began or None."""
         readers: list[Any]
         if self.together:
@@ -190,7 +190,7 @@ class ReadPrompts:
             deque(read_prompt(readers, rows[0].prompt, self._step_size, leave), maxlen=0)
         return readers[0], drafter, None
 
-    def _merged(self, prompt_reader: PromptReader, rows: Party) -> BatchRewinder:
+    def _merged(self, prompt_reader: PromptReader, rows: Rows) -> BatchRewinder:
         """Return one model's reader of all rows, all but the last tokens read."""
         cache = kv.merge([prompt_reader.read(row.prompt) for row in rows])
         if self._grow_by is not None:
