@@ -345,10 +345,10 @@ def generate(
         >>> [each.finish_reason for each in both]
         ['stop', 'stop']
     """
-    flag("progress", progress)
     is_several = _is_several(prompt) or _is_several(messages)
     known = SeveralKeywords.__annotations__ if is_several else {}
     check_options(generate, options, {**TextKeywords.__annotations__, **known})
+    flag("progress", progress)
     options["max_tokens"] = max_tokens
     if is_several:
         return _generate_several(model, tokenizer, prompt, messages, progress=progress, **options)

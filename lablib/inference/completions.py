@@ -112,6 +112,7 @@ def complete(
     With ``n`` there is one prompt, of which so many completions are wanted. Messages call the
     model ``name``.
     """
+    flag("progress", progress)
     if draft_model is None:
         arguments.refuse_draft_options(options)
     drafts = options.pop("draft_tokens", 4), options.pop("rule", None)
@@ -130,7 +131,7 @@ def complete(
     if not rows:
         raise BadValue("prompts must hold at least one prompt, got none")
     max_batch = rows if max_batch is None else integer("max_batch", max_batch, 1)
-    parts = decode_parts(decoder, read, request, max_batch, flag("progress", progress))
+    parts = decode_parts(decoder, read, request, max_batch, progress)
     return SampleParts(request, parts)
 
 
