@@ -79,9 +79,9 @@ def options_of(entry: Callable[..., Any]) -> tuple[str, ...]:
     for each in inspect.signature(entry).parameters.values():
         if each.kind is each.KEYWORD_ONLY:
             names.append(each.name)
-        elif each.kind is each.VAR_KEYWORD and each.annotation is not Any:
-            (table,) = get_args(each.annotation)
-            names += table.__annotations__
+        elif each.kind is each.VAR_KEYWORD:
+            for table in get_args(each.annotation):
+                names += table.__annotations__
     return tuple(dict.fromkeys(names))
 
 
