@@ -35,6 +35,11 @@ FAST_PATHS = {
         }
         for rule in ("rejection", "block")
     },
+    "compiled rules": {  # 11 to 20 %, 1 %
+        _RULES: "rejection block RULE.rejection RULE.block",
+        _TRANSFORMS: "draw",
+        "lablib.inference.speculation.judge": "draw_outcome",
+    },
     "short forward": {  # 10 % of the target's tokens
         "lablib.models.base": "Attention.__call__ MLP.__call__ RMSNorm.__call__",
         "lablib.models.kernels": "Rotation.__call__ rms_norm split_heads join_heads turned swiglu",

@@ -28,7 +28,7 @@ OPTIONS = [{}, {"temperature": 0.7, "top_p": 0.8}, {**PENALTIES, "min_p": 0.1}]
 
 
 @pytest.fixture
-def explored(monkeypatch):
+def explored(monkeypatch, uncompiled):
     """All that speculation can write, with probabilities: ``(V,) * N``."""
     exploration, raced = Exploration(), {}
 

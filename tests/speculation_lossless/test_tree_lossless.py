@@ -41,7 +41,7 @@ def model(kind="llama", size=SIZE, peak=0.6):
 
 
 @pytest.fixture
-def explored(monkeypatch):
+def explored(monkeypatch, uncompiled):
     """All that one round can write, and the target alone after it: ``(V,) * N``."""
     exploration = Exploration()
 

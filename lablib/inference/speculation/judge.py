@@ -6,6 +6,7 @@ the host looks once, in ``Judge._fetch``.
 """
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 from lablib.definitions import FastPath
@@ -96,9 +97,7 @@ class Judge:
         if plays_out:
             tokens, finite = sampler.draw(scores, drafts)
         else:
-            kept, tokens = draw_outcome(
-                rules.chosen(self.rule), p, q, drafts, sampler.numbers(ACCEPT, 2)
-            )
+            kept, tokens = _drawer(self.rule)(p, q, drafts, sampler.numbers(ACCEPT, 2))
             if counts is not None and 0 in counts:  # such a row gets plain sampling's token
                 plain, _ = sampler.draw(scores[:, :1], None)
                 tokens = mx.where(mx.array(counts)[:, None] == 0, plain, tokens)
@@ -194,6 +193,11 @@ def draw_outcome(
     return kept[:, 0], mx.where(mx.arange(tokens.shape[1]) < kept, tokens, token)
 
 
+# The library's rules compiled; one of your own is not, so that you can look into it.
+_COMPILED = {
+    name: mx.compile(partial(draw_outcome, rules.RULE[name])) for name in ("rejection", "block")
+}
+_COMPILED_RULES = FastPath("compiled rules")
 _OWN_TOKENS = {rule: FastPath(f"own tokens under {rule}") for rule in rules.RULE}
 
 
@@ -202,3 +206,10 @@ def plays_out(rule: str, greedy: bool) -> bool:
     if not (greedy or rule in ("match", "coupled")):
         return False
     return rule in _OWN_TOKENS and _OWN_TOKENS[rule].is_open()
+
+
+def _drawer(rule: str) -> Any:
+    """Return the function that draws from the outcome of a rule."""
+    if rule in _COMPILED and _COMPILED_RULES.is_open():
+        return _COMPILED[rule]
+    return partial(draw_outcome, rules.chosen(rule))
