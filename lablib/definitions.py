@@ -74,22 +74,30 @@ def by_definition() -> Iterator[None]:
         by_definition_blocks -= 1
 
 
-class FastPath:
-    """A faster way to the same result as some definitions, by its ``name`` in ``FAST_PATHS``.
+_WRITTEN: dict[tuple[str, str], tuple[Any, str, Any]] = {}  # place -> table, name, function
 
-    It is made when all of them are written and none can have been replaced yet.
+
+def remember(module: str) -> None:
+    """Remember a module's functions as they are written; it says so at its end.
+
+    Whoever replaces one afterwards may do so before a fast path is made, elsewhere.
     """
+    for places in FAST_PATHS.values():
+        for place in places.get(module, "").split():
+            *path, last = place.split(".")
+            owner: Any = sys.modules[module]
+            for each in path:
+                owner = getattr(owner, each)
+            table = owner if isinstance(owner, dict) else vars(owner)
+            _WRITTEN[module, place] = table, last, table[last]
+
+
+class FastPath:
+    """A faster way to the same result as some definitions, by its ``name`` in ``FAST_PATHS``."""
 
     def __init__(self, name: str) -> None:
-        self._taught: list[tuple[Any, str, Any]] = []
-        for module, places in FAST_PATHS[name].items():
-            for place in places.split():
-                *path, last = place.split(".")
-                owner: Any = sys.modules[module]
-                for each in path:
-                    owner = getattr(owner, each)
-                table = owner if isinstance(owner, dict) else vars(owner)
-                self._taught.append((table, last, table[last]))
+        places = FAST_PATHS[name].items()
+        self._taught = [_WRITTEN[module, each] for module, own in places for each in own.split()]
 
     def is_open(self) -> bool:
         """Return whether the fast path may be taken now."""

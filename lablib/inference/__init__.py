@@ -41,6 +41,10 @@ you replace runs in its place at once.
         steering/power.py             log_accept
         steering/search.py            beam_search, minimum_bayes_risk
 
+The way of a call: voting/vote.py or text.py, completions.py, arguments.py (the checks),
+decoding/scheduler.py (rows), decoding/decoder.py (rounds), sampling/text_sampler.py, noise.py
+and row.py (tokens), speculation/judge.py (which drafts stay), cache/rewind_batch.py.
+
 To add one thing, read the top of its file: a rule (speculation/rules.py) and a drafter
 (speculation/drafter.py) need only a notebook's cell, a transform (sampling/transforms.py) edits.
 """

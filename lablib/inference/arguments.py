@@ -78,7 +78,7 @@ def read_request(
         lengths = [max_tokens]
         options = [SamplerOptions(**sampler_options)]
     own_seeds = isinstance(sampler_options.get("seed"), list | tuple)
-    stop = () if stop == () else check_stop(stop, tokenizer)
+    stop = check_stop(stop, tokenizer)
     request = Request(
         prompts,
         [integer("max_tokens", each, 1) for each in lengths],

@@ -1,8 +1,9 @@
 """Many completions, of one prompt or of several, with a drafter's help or without: one door.
 
 ``samples`` checks its arguments, and has a decoder write the rows in parts. The prompt that n rows
-share is read once and its cache fanned out; rows of several prompts differ in length, and the batch
-caches of mlx-lm pad the shorter ones on the left. With a drafter a round is one draft and one
+share is read once, and its cache fanned out (with drafts merged: one that was fanned out can't be
+taken back row by row). Rows of several prompts differ in length, and the batch caches of mlx-lm pad
+the shorter ones on the left. With a drafter a round is one draft and one
 verification for all, and a verdict for each: rows accept different numbers of drafts, so that
 afterwards each stands somewhere else (``lablib.cache.rewind_batch``). A row's tokens depend on its
 own text and random numbers only: it is the same alone, in any batch and beside any other row.
@@ -107,7 +108,7 @@ def complete(
     progress: Any = False,
     **options: Any,
 ) -> SampleParts:
-    """Check the options of :func:`samples`, whose names are known, and begin.
+    """Check the options of :func:`samples`, whose names are known; nothing is drawn yet.
 
     With ``n`` there is one prompt, of which so many completions are wanted. Messages call the
     model ``name``.
@@ -158,7 +159,7 @@ def _with_drafts(
     return speculative_decoder(request, target, drafter, rule, length), read
 
 
-# --- the same, as it was called before there was one door --------------------------------------
+# --- shorthands --------------------------------------
 
 
 def sample_n(model: Any, prompt: Prompt, n: int, **options: Unpack[SampleKeywords]) -> Samples:
@@ -247,9 +248,8 @@ def speculative_sample_n(
         True
     """
     check_options(speculative_sample_n, options)
-    prompts = [prompt] * arguments.check_n(n)
-    drafter = as_drafter(draft_model)
-    return complete(target, prompts, drafter, name="target", **options).join()
+    drafter, n = as_drafter(draft_model), arguments.check_n(n)
+    return complete(target, prompt, drafter, n=n, name="target", **options).join()
 
 
 def speculative_batch(

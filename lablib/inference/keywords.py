@@ -6,7 +6,7 @@ from typing import Any, TypedDict
 from lablib.inference.sampling.processors import LogitsProcessor
 
 
-class Cuts(TypedDict, total=False):
+class AllButTemperature(TypedDict, total=False):
     """Fields of :class:`SamplerOptions` but for the temperature, which some functions name."""
 
     top_p: float
@@ -21,14 +21,14 @@ class Cuts(TypedDict, total=False):
     top_logprobs: int
 
 
-class SamplerKeywords(Cuts, total=False):
+class SamplerKeywords(AllButTemperature, total=False):
     """All fields of :class:`SamplerOptions`."""
 
     temperature: float
 
 
-class CutsOfEach(TypedDict, total=False):
-    """Those of :class:`Cuts`: one value for all completions, or a list of one for each."""
+class AllButTemperatureOfEach(TypedDict, total=False):
+    """The same: one value for all completions, or a list of one for each."""
 
     top_p: float | Sequence[float]
     min_p: float | Sequence[float]
@@ -42,7 +42,7 @@ class CutsOfEach(TypedDict, total=False):
     top_logprobs: int | Sequence[int]
 
 
-class SamplersOfEach(CutsOfEach, total=False):
+class SamplersOfEach(AllButTemperatureOfEach, total=False):
     """Those of :class:`SamplerKeywords`: one value for all, or a list of one for each."""
 
     temperature: float | Sequence[float]
@@ -77,7 +77,7 @@ class SpeculativeKeywords(SampleKeywords, DraftKeywords, total=False):
     """Those of :func:`samples`."""
 
 
-class RoundsKeywords(CutsOfEach, RowsKeywords, DraftKeywords, total=False):
+class RoundsKeywords(AllButTemperatureOfEach, RowsKeywords, DraftKeywords, total=False):
     """Those that :func:`vote_until` passes on."""
 
     tokenizer: Any
@@ -102,7 +102,7 @@ class OneText(TypedDict, total=False):
     stream: int
 
 
-class DecodeKeywords(OneText, Cuts, total=False):
+class DecodeKeywords(OneText, AllButTemperature, total=False):
     """Those that :func:`speculative_decode` passes on."""
 
     stop_tokens: Collection[int] | None

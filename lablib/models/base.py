@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-from lablib.definitions import FastPath
+from lablib.definitions import FastPath, remember
 from lablib.machine import scheduling
 from lablib.machine.arrays import listed
 from lablib.models import kernels, retention, short_forward
@@ -107,6 +107,8 @@ class RMSNorm(nn.RMSNorm):
         return kernels.rms_norm(x, self.weight, self.eps)
 
 
+for _module in (__name__, "lablib.models.kernels", "mlx.nn"):
+    remember(_module)
 _SHORT_FORWARD = FastPath("short forward")  # of attention's ``read`` it takes the block's own
 
 

@@ -10,6 +10,8 @@ import ast
 import asyncio
 import contextlib
 import importlib
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from functools import lru_cache, partial
 from pathlib import Path
@@ -561,3 +563,22 @@ def test_a_seed_draws_the_same_tokens(options: dict[str, float]) -> None:
     for call in (one, several, waiting):
         fast, defined = both_ways(call)
         assert fast == defined
+
+
+def test_a_rule_may_come_before_the_library_has_been_used() -> None:
+    """The recipe of ``rules`` in a fresh process: the judge is not loaded yet."""
+    code = """
+import lablib
+from lablib import rules
+rules.RULE["half"] = lambda p, q, drafts: 1 / 0
+rules.RULE["rejection"] = rules.RULE["half"]
+model, _ = lablib.load("draft")
+for rule in ("half", "rejection"):
+    try:
+        lablib.speculative_decode(model, model, [1, 2], 8, temperature=0.0, rule=rule)
+    except ZeroDivisionError:
+        print("noticed")
+print(len(lablib.speculative_decode(model, model, [1, 2], 8, rule="block")[0][0]))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stdout.split() == ["noticed", "noticed", "10"], done.stderr

@@ -3,6 +3,7 @@
 from itertools import pairwise
 
 from lablib.cache import kv
+from lablib.inference.completions import speculative_sample_n
 from lablib.inference.decoding.token_iterator import TokenIterator
 from lablib.inference.speculation import EarlyExit
 from lablib.inference.speculation.costs import Costs
@@ -148,10 +149,11 @@ def test_rounds_by_hand():
 def test_an_accepted_stop_token_ends_the_text_without_a_bonus():
     text = [0, 1, 2, 3, 4, 5] * 4
     model = scripted(text)
-    options = {"temperature": 0.0, "top_logprobs": 1, "stop_tokens": [2], "trace": True}
-    iterator = SpeculativeTokenIterator(model, scripted(text), [0], draft_tokens=4, **options)
+    options = {"temperature": 0.0, "top_logprobs": 1, "stop_tokens": [2], "draft_tokens": 4}
+    iterator = SpeculativeTokenIterator(model, scripted(text), [0], trace=True, **options)
     assert [(token.id, token.from_draft) for token in iterator] == [(1, True), (2, True)]
-    assert [best[0][0] for best in iterator.top_logprobs] == [1, 2]
+    rows = speculative_sample_n(model, scripted(text), [0], 1, **options)
+    assert [best[0][0] for best in rows.top_logprobs[0]] == rows[0] == [1, 2]
     assert iterator.stats["finish_reason"] == "stop"
     assert iterator.stats["total_drafted"] == 4
     assert iterator.stats["total_accepted"] == 2

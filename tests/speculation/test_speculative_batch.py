@@ -7,9 +7,13 @@ from lablib.cache import kv
 from lablib.cache.rewind_batch import can_batch
 from lablib.inference.completions import sample_n, speculative_batch, speculative_sample_n
 from lablib.inference.decoding.rows import Samples
+from lablib.inference.sampling.options import SamplerOptions
+from lablib.inference.sampling.row import Row
+from lablib.inference.sampling.text_sampler import TextSampler
 from lablib.inference.speculation import EarlyExit, NGram
 from lablib.inference.speculation.draft_model import DraftModel
 from lablib.inference.speculation.drafter import Drafter
+from lablib.inference.speculation.judge import Judge
 from lablib.inference.speculation.proposal import Proposal
 from lablib.inference.speculation.speculative_iterator import SpeculativeTokenIterator
 from lablib.models import LanguageModel, base, gpt_config, llama_config
@@ -18,6 +22,7 @@ from lablib.validation import BadType, BadValue
 import mlx.core as mx
 import numpy as np
 import pytest
+from oracles.refusals import refuses
 from oracles.speculation import VOCAB, greedy, make_cache, near, target
 
 PROMPTS = [[1, 2, 3], [4, 5], [6], [1, 2, 3, 4, 5, 6, 7]]
@@ -184,6 +189,37 @@ def test_a_batch_asks_a_subclass_what_it_proposes(drafter):
     counts = [alone(model, drafter, row, p, **options)[1].stats for row, p in enumerate(PROMPTS)]
     for name in ("total_drafted", "total_accepted", "total_reached", "rounds"):
         assert samples.stats[name] == sum(each[name] for each in counts)
+
+
+class Short(Drafter):
+    """Proposes three drafts, of which a text has two."""
+
+    def propose(self, texts, limits, sampler):
+        tokens = [[text[-1], text[0], 5] for text in texts]
+        if max(limits) < 3:
+            return None
+        return Proposal(mx.array(tokens), counts=[min(2, most) for most in limits])
+
+
+def test_a_text_alone_has_as_many_drafts_as_its_proposal_counts():
+    model, options = target(), {"max_tokens": 12, "seed": 4}
+    rows = speculative_batch(model, Short(), [[1, 2], [3, 4]], **options)
+    for i, prompt in enumerate(([1, 2], [3, 4])):
+        one = SpeculativeTokenIterator(model, Short(), prompt, stream=i, **options)
+        assert [token.id for token in one] == rows[i]
+        assert one.stats["total_drafted"] > 0
+
+
+def test_a_row_is_not_refused_for_places_behind_its_own_drafts():
+    """A neighbour has a draft there; alone the row would go on."""
+    sampler = TextSampler()
+    sampler.use([Row([1], SamplerOptions(), key, 5) for key in (1, 2)])
+    logits = np.zeros((2, 3, 8), np.float32)
+    logits[0, 1:] = np.nan
+    judge, proposal = Judge(sampler, "rejection", 8), Proposal(mx.array([[1, 1], [2, 2]]))
+    verdicts = judge.decide(mx.array(logits), proposal, [0, 2])
+    assert [len(verdict.tokens) > 0 for verdict in verdicts] == [True, True]
+    refuses(BadValue, "target", judge.decide, mx.array(logits), proposal, [1, 2])
 
 
 def test_unseeded_rows_differ():

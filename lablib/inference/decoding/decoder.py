@@ -90,7 +90,7 @@ class Decoder:
     def join(
         self, rows: Rows, target: Reader, drafter: Any = None, logits: mx.array | None = None
     ) -> None:
-        """Add rows, and read their prompts before the next round, all but the end of each.
+        """Add rows, whose prompts the caller reads before the next round, all but the end of each.
 
         That round reads the end: the last token, or some more (``prompts.most_unread``). Or
         ``target`` has read the prompts whole, and the ``logits (B, V)`` after them are given. The
@@ -116,7 +116,6 @@ class Decoder:
         verdicts = None if self.drafter is None else self.speculative_round()
         if verdicts is None:  # nothing is drafted
             verdicts = self.plain_round()
-            self._append(verdicts)
         for row in self.rows:
             if row.left <= 0:
                 self._let_leave()
@@ -147,9 +146,9 @@ class Decoder:
         if proposal is None:
             self.draft_length.miss()
             return None
-        counts = self.judge.check(proposal, limits)
+        n_drafts = self.judge.check(proposal, limits)
         logits = self._read(proposal.tokens, proposal.parents)  # verify
-        verdicts = self.judge.decide(logits, proposal, counts)  # keep
+        verdicts = self.judge.decide(logits, proposal, n_drafts)  # keep
         if proposal.parents is not None:  # a tree, of which one path stays
             self.target.follow(len(proposal.parents), verdicts[0].path)
         self._append(verdicts)
@@ -205,7 +204,9 @@ class Decoder:
             self._ask()
         if self._may_run_ahead():
             self._ask()
-        return self._fetch()
+        verdicts = self._fetch()
+        self._append(verdicts)
+        return verdicts
 
     def _plain_rounds(self) -> int:
         """Return how many rounds are plain ones from now on."""
@@ -245,7 +246,7 @@ class Decoder:
         return not at_risk or self.target.can_give_back(after=1)
 
     def _fetch(self) -> list[Verdict]:
-        """Wait for the oldest tokens that were asked for; only here does the host wait."""
+        """Wait for the oldest tokens that were asked for; a plain round waits nowhere else."""
         drawn = self._pending[0]
         mx.eval(drawn)
         columns: Any = drawn.tokens.tolist(), drawn.logprobs.tolist(), drawn.finite.tolist()

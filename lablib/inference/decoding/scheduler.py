@@ -52,7 +52,7 @@ class SampleParts(Iterator[Samples]):
         self._parts.close()
 
     def join(self) -> Samples:
-        """Return all parts as one."""
+        """Draw all parts, and return them as one."""
         joined = Samples([], [], [], stop=self.stop)
         counts = no_counts()
         for part in self:

@@ -29,8 +29,8 @@ class Plan(NamedTuple):
     penalties: transforms.Parameters  # of these
 
 
-def plan_of(texts: Sequence[Row], n_rows: int, vocab_size: int) -> Plan:
-    """Read the options of ``n_rows`` positions of each text."""
+def plan_of(texts: Sequence[Row], n_positions: int, vocab_size: int) -> Plan:
+    """Read the options of ``n_positions`` positions of each text."""
     kinds: dict[tuple[str, ...], list[int]] = {} if texts else {(): []}
     for i, text in enumerate(texts):
         kind = tuple(name for name in transforms.ORDER if name in text.used)
@@ -40,27 +40,27 @@ def plan_of(texts: Sequence[Row], n_rows: int, vocab_size: int) -> Plan:
         used = [texts[i].used for i in places]
         left = [1 if "greedy" in each else each.get("top_k", vocab_size) for each in used]
         width = int(min(max(left, default=vocab_size), vocab_size))
-        rows = _rows_of(places, n_rows)
+        rows = _rows_of(places, n_positions)
         order += rows
         names = [name for name in transforms.ORDER if name in {*transforms.BUILT_IN, *kind}]
         is_narrow = width < vocab_size and names == [*transforms.BUILT_IN]
-        groups.append(Group(mx.array(rows), _parameters(kind, used, n_rows), width, is_narrow))
+        groups.append(Group(mx.array(rows), _parameters(kind, used, n_positions), width, is_narrow))
     penalized = [i for i, text in enumerate(texts) if text.window]
     return Plan(
         groups,
         mx.array(np.argsort(np.array(order, np.int64))),
-        _rows_of(penalized, n_rows),
-        _parameters(PENALTIES, [texts[i].used for i in penalized], n_rows),
+        _rows_of(penalized, n_positions),
+        _parameters(PENALTIES, [texts[i].used for i in penalized], n_positions),
     )
 
 
-def _rows_of(texts: list[int], n_rows: int) -> list[int]:
-    """Return the rows of texts, of ``n_rows`` each."""
-    return [i * n_rows + row for i in texts for row in range(n_rows)]
+def _rows_of(texts: list[int], n_positions: int) -> list[int]:
+    """Return the rows of texts, of ``n_positions`` each."""
+    return [i * n_positions + row for i in texts for row in range(n_positions)]
 
 
 def _parameters(
-    names: Sequence[str], used: Sequence[dict[str, float]], n_rows: int
+    names: Sequence[str], used: Sequence[dict[str, float]], n_positions: int
 ) -> transforms.Parameters:
     """Return options of texts: a number where all agree, otherwise an array ``(rows, 1)``."""
     parameters: transforms.Parameters = {}
@@ -68,7 +68,7 @@ def _parameters(
         neutral: Any = getattr(SamplerOptions, name, None)
         values = [each.get(name, neutral) for each in used]
         if any(value != values[0] for value in values):
-            column = np.repeat(np.array(values, np.float32), n_rows)
+            column = np.repeat(np.array(values, np.float32), n_positions)
             parameters[name] = mx.array(column[:, None])
         elif values and values[0] != neutral:
             parameters[name] = values[0]

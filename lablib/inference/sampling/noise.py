@@ -1,8 +1,9 @@
 """The random numbers of texts that grow side by side: those of a position, and those of a round.
 
-Each is a hash of a text's key, its position and a *lane*, the number of an independent set. Lane 0
-belongs to ``draw``: one number a position. A round of speculation has a lane of its own, the number
-of the round from 1: what is decided there twice, after drafts were refused, is decided anew.
+Each is a hash of a text's key, its position and a *lane*, the number of an independent set. The
+tokens' own draw takes a text's key as it is, one number a position; lane 0 is the race's, and round
+r of speculation has lane r + 1: what is decided there twice, after drafts were refused, is decided
+anew.
 """
 
 from collections.abc import Sequence

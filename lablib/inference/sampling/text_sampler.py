@@ -139,15 +139,15 @@ class TextSampler(Noise):
             p, finite = self.probabilities(scores, unseen)
             return self.race(p, unseen), finite
         plan, rows, peak = self._penalized_scores(scores, unseen)
-        n_rows = shape[1] if len(shape) == 2 else 1
+        n_positions = shape[1] if len(shape) == 2 else 1
         n_unseen = 0 if unseen is None else unseen.shape[1]
         positions = np.array([*map(len, self._texts)], np.int64) - self._starts
-        if n_rows > 1:
-            steps = np.arange(n_unseen + 1 - n_rows, n_unseen + 1)
+        if n_positions > 1:
+            steps = np.arange(n_unseen + 1 - n_positions, n_unseen + 1)
             positions = (positions[:, None] + steps).ravel()
         else:
             positions += n_unseen
-        u = random_numbers.uniforms(np.repeat(self._keys, n_rows), positions)
+        u = random_numbers.uniforms(np.repeat(self._keys, n_positions), positions)
         columns = rows, peak, mx.array(u[:, None])
         one = plan.groups[0] if len(plan.groups) == 1 else None
         tokens = _of_groups(plan, _draw, *columns) if one is None else _draw(one, *columns)
@@ -244,25 +244,25 @@ class TextSampler(Noise):
     ) -> tuple[Plan, mx.array, mx.array]:
         """Return the plan, penalised scores float32 ``(N, V)``, and the best of each row."""
         vocab_size = logits.shape[-1]
-        n_rows = logits.shape[1] if logits.ndim == 3 else 1
-        key = n_rows, vocab_size, tuple(transforms.ORDER)
+        n_positions = logits.shape[1] if logits.ndim == 3 else 1
+        key = n_positions, vocab_size, tuple(transforms.ORDER)
         if key not in self._plans:
-            self._plans[key] = plan_of(self.rows, n_rows, vocab_size)
+            self._plans[key] = plan_of(self.rows, n_positions, vocab_size)
         plan = self._plans[key]
         scores = logits.astype(mx.float32)
         if logits.ndim == 3:
             scores = scores.reshape(-1, vocab_size)
         if plan.penalized:
-            scores = self._penalize(plan, scores, unseen, n_rows)
+            scores = self._penalize(plan, scores, unseen, n_positions)
         return plan, scores, mx.max(scores, axis=-1, keepdims=True)
 
     # Penalties.
 
     def _penalize(
-        self, plan: Plan, scores: mx.array, unseen: mx.array | None, n_rows: int
+        self, plan: Plan, scores: mx.array, unseen: mx.array | None, n_positions: int
     ) -> mx.array:
         """Return scores ``(N, V)`` in which the texts are penalised for their latest tokens."""
-        tokens, is_real = self._windows(unseen, n_rows, scores.shape[-1])
+        tokens, is_real = self._windows(unseen, n_positions, scores.shape[-1])
         if not tokens.shape[1]:
             return scores
         if len(plan.penalized) == len(scores):
@@ -274,7 +274,7 @@ class TextSampler(Noise):
         return scores
 
     def _windows(
-        self, unseen: mx.array | None, n_rows: int, vocab_size: int
+        self, unseen: mx.array | None, n_positions: int, vocab_size: int
     ) -> tuple[mx.array, mx.array | None]:
         """Return the tokens that the penalties see, of each penalised row ``(P * R, W)``.
 
@@ -296,9 +296,9 @@ class TextSampler(Noise):
             # An id beyond V is flagged elsewhere, but must not write beyond the array here.
             drawn = mx.clip(unseen, 0, vocab_size - 1).astype(mx.int32)
             tokens = mx.concatenate([tokens, drawn[mx.array(self._penalized)]], axis=1)
-            tokens = mx.repeat(tokens, n_rows, axis=0)
+            tokens = mx.repeat(tokens, n_positions, axis=0)
             is_real = np.pad(is_real, ((0, 0), (0, n_unseen)), constant_values=True)
-            later = np.arange(n_rows)[::-1, None]  # how many tokens come after each position
+            later = np.arange(n_positions)[::-1, None]  # how many tokens come after each position
             ages = np.arange(width + n_unseen)[::-1] - later  # (R, W); 0 is the newest
             is_seen = ages < np.array(windows, np.int64)[:, None, None]
             is_real = is_real[:, None] & (ages >= 0) & is_seen

@@ -38,6 +38,7 @@ import math
 from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
 
+from lablib.definitions import remember
 from lablib.inference.sampling.options import NOT_CUTS, SamplerOptions
 from lablib.validation import BadType, BadValue, returned
 
@@ -357,3 +358,6 @@ def keep(scores: mx.array, kept: mx.array, ids: mx.array) -> mx.array:
     """Return ``kept`` at ``ids``, and -inf at every other token of ``scores`` ``(..., V)``."""
     nothing = mx.full(scores.shape, -mx.inf)
     return mx.put_along_axis(nothing, ids, kept, axis=-1)
+
+
+remember(__name__)

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
-from lablib.definitions import FastPath
+from lablib.definitions import FastPath, remember
 from lablib.inference.decoding.rows import Verdict
 from lablib.inference.sampling import transforms
 from lablib.inference.sampling.noise import ACCEPT
@@ -65,25 +65,25 @@ class Judge:
         return plays_out(self.rule, self.sampler.greedy)
 
     def check(self, proposal: Any, limits: Sequence[int]) -> list[int] | None:
-        """Refuse a bad proposal; return the drafts ``counts`` for :meth:`decide`."""
+        """Refuse a bad proposal; return the ``n_drafts`` of :meth:`decide`."""
         return check_proposal(proposal, limits, self.vocab_size, self.trees)
 
     def decide(
-        self, logits: mx.array, proposal: Proposal, counts: list[int] | None = None
+        self, logits: mx.array, proposal: Proposal, n_drafts: list[int] | None = None
     ) -> list[Verdict]:
         """Decide a round; this is where the host waits.
 
         Args:
             logits: the target's ``(B, γ+1, V)``: after the last token, and after each draft.
             proposal: the γ drafts of each text.
-            counts: how many of them are meant, for each text; None: all.
+            n_drafts: how many of them each text has; None: all.
 
         Raises:
             BadValue: logits that the decision needs are not finite.
         """
-        return self._fetch(self._queue(logits, proposal, counts), counts)
+        return self._fetch(self._queue(logits, proposal, n_drafts), n_drafts)
 
-    def _queue(self, logits: mx.array, proposal: Proposal, counts: list[int] | None) -> Queued:
+    def _queue(self, logits: mx.array, proposal: Proposal, n_drafts: list[int] | None) -> Queued:
         sampler, drafts = self.sampler, proposal.tokens
         raw = logits.astype(mx.float32)
         scores = sampler.process(raw, drafts)
@@ -91,20 +91,20 @@ class Judge:
         kept = seen = None
         if self.trace or not plays_out:
             p, finite = sampler.probabilities(scores, drafts)
-            q = _drafted_from(proposal, raw.shape[-1], counts)
+            q = _drafted_from(proposal, raw.shape[-1], n_drafts)
             if self.trace:
                 seen = self._evidence(raw[:, :-1], p[:, :-1], proposal, q)
         if plays_out:
             tokens, finite = sampler.draw(scores, drafts)
         else:
             kept, tokens = _drawer(self.rule)(p, q, drafts, sampler.numbers(ACCEPT, 2))
-            if counts is not None and 0 in counts:  # such a row gets plain sampling's token
+            if n_drafts is not None and 0 in n_drafts:  # such a row gets plain sampling's token
                 plain, _ = sampler.draw(scores[:, :1], None)
-                tokens = mx.where(mx.array(counts)[:, None] == 0, plain, tokens)
+                tokens = mx.where(mx.array(n_drafts)[:, None] == 0, plain, tokens)
         report = sampler.report(raw, tokens, finite)
         return Queued(report, drafts, kept, seen, self._draft_finite(proposal))
 
-    def _fetch(self, queued: Queued, counts: Sequence[int] | None) -> list[Verdict]:
+    def _fetch(self, queued: Queued, n_drafts: Sequence[int] | None) -> list[Verdict]:
         """Wait for the queued arrays, and return a verdict for each text."""
         mx.eval(queued)
         drawn = queued.drawn
@@ -116,8 +116,8 @@ class Judge:
         verdicts = []
         needed: list[bool] = []  # of the positions that had a say
         for row, drafted in enumerate(listed(queued.drafts)):
-            if counts is not None:
-                drafted = drafted[: counts[row]]
+            if n_drafts is not None:
+                drafted = drafted[: n_drafts[row]]
             if kept is None:
                 accepted = rules.count_matches(drafted, tokens[row])
                 # Positions after the first refusal come after a rejected draft.
@@ -127,7 +127,7 @@ class Judge:
                 if accepted > len(drafted):
                     got = f"kept {accepted} of {len(drafted)}"
                     raise BadValue(f"rule {self.rule!r} must keep no draft where q is 0, {got}")
-                needed += finite[row]
+                needed += finite[row][: len(drafted) + 1]  # a neighbour's drafts are none of its
             end = accepted + 1
             saw = [] if seen is None else [tuple(x[: len(drafted)]) for x in seen[row]]
             verdict = Verdict(
@@ -169,12 +169,12 @@ class Judge:
         return mx.stack([*chosen, *overlaps], axis=1)
 
 
-def _drafted_from(proposal: Proposal, size: int, counts: list[int] | None) -> mx.array:
-    """Return q ``(B, γ, V)``, 0 where no draft counts."""
+def _drafted_from(proposal: Proposal, size: int, n_drafts: list[int] | None) -> mx.array:
+    """Return q ``(B, γ, V)``, 0 behind the drafts of each text."""
     q = rules.one_hot(proposal.tokens, size) if proposal.q is None else proposal.q
-    if counts is None:
+    if n_drafts is None:
         return q
-    is_draft = mx.arange(q.shape[1]) < mx.array(counts)[:, None]
+    is_draft = mx.arange(q.shape[1]) < mx.array(n_drafts)[:, None]
     return mx.where(is_draft[..., None], q, 0)
 
 
@@ -195,10 +195,11 @@ def draw_outcome(
 
 # The library's rules compiled; one of your own is not, so that you can look into it.
 _COMPILED = {
-    name: mx.compile(partial(draw_outcome, rules.RULE[name])) for name in ("rejection", "block")
+    name: mx.compile(partial(draw_outcome, rules.BUILT_IN[name])) for name in ("rejection", "block")
 }
+remember(__name__)
 _COMPILED_RULES = FastPath("compiled rules")
-_OWN_TOKENS = {rule: FastPath(f"own tokens under {rule}") for rule in rules.RULE}
+_OWN_TOKENS = {rule: FastPath(f"own tokens under {rule}") for rule in rules.BUILT_IN}
 
 
 def plays_out(rule: str, greedy: bool) -> bool:

@@ -58,7 +58,7 @@ def check_proposal(
     ``limits`` are the most drafts for each text; only with ``trees`` it may have ``parents``.
 
     Returns:
-        How many drafts each of several texts means; None for one text.
+        How many drafts each text means; None: all of one text's.
     """
     if not isinstance(proposal, Proposal):
         kind = type(proposal).__name__
@@ -72,7 +72,7 @@ def check_proposal(
         token_ids(f"the drafter's guess for text {row}", ids, vocab_size)
     if proposal.parents is not None:
         _check_parents(list(proposal.parents), proposal.tokens.shape, trees)
-    if len(limits) == 1:
+    if len(limits) == 1 and proposal.counts in (None, [proposal.tokens.shape[1]]):
         return None
     counts = limits if proposal.counts is None else proposal.counts
     if len(counts) != len(limits):

@@ -54,7 +54,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from lablib.definitions import in_use
+from lablib.definitions import in_use, remember
 from lablib.validation import BadType, BadValue, function, one_of, returned, shown
 
 import mlx.core as mx
@@ -132,7 +132,7 @@ def block(p: mx.array, q: mx.array, drafts: mx.array) -> Outcome:
 Rule = Callable[[mx.array, mx.array, mx.array], Outcome]
 RULE: dict[str, Rule] = {rule.__name__: rule for rule in (match, coupled, rejection, block)}
 OF_TREES = tuple(RULE)  # the rules that trees have too: see ``tree_rules.py``
-_TAUGHT = dict(RULE)
+BUILT_IN = dict(RULE)
 
 
 def named(rule: str | None, trees: bool = False) -> str:
@@ -141,7 +141,7 @@ def named(rule: str | None, trees: bool = False) -> str:
     function(f"RULE[{rule!r}]", RULE[rule])
     if trees:
         one_of("rule (of a drafter of trees)", rule, OF_TREES)
-        if in_use(RULE, rule, _TAUGHT, globals()) is not _TAUGHT[rule]:
+        if in_use(RULE, rule, BUILT_IN, globals()) is not BUILT_IN[rule]:
             cure = "put one for trees into tree_rules.TREE_RULE"
             raise BadValue(f"rule {rule!r} was replaced by a function of chains: {cure}")
     return rule
@@ -152,8 +152,8 @@ def chosen(rule: str) -> Rule:
 
     The outcomes of a function that is not the library's are looked at, and refused by name.
     """
-    chosen_rule: Rule = in_use(RULE, rule, _TAUGHT, globals())
-    if chosen_rule is _TAUGHT.get(rule):
+    chosen_rule: Rule = in_use(RULE, rule, BUILT_IN, globals())
+    if chosen_rule is BUILT_IN.get(rule):
         return chosen_rule
 
     def looked_at(p: mx.array, q: mx.array, drafts: mx.array) -> Outcome:
@@ -259,3 +259,6 @@ def scaled(rest: mx.array, p: mx.array) -> mx.array:
     """Scale rows to sum to 1. A row of zeros belongs to a length of probability 0: make it p."""
     total = mx.sum(rest, axis=-1, keepdims=True)
     return mx.where(total > 0, rest / mx.where(total > 0, total, 1), p)
+
+
+remember(__name__)

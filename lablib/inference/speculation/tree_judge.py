@@ -27,7 +27,7 @@ class TreeJudge(Judge):
         return tree_rules.tree_plays_out(self.rule, self.sampler.greedy)
 
     def decide(
-        self, logits: mx.array, proposal: Proposal, counts: list[int] | None = None
+        self, logits: mx.array, proposal: Proposal, n_drafts: list[int] | None = None
     ) -> list[Verdict]:
         """Decide which path of the tree stays; the host waits for the tokens on it."""
         raw = logits.astype(mx.float32)

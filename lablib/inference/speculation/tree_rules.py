@@ -12,7 +12,7 @@ and ``coupled`` out: it draws the target's own token, and goes to the child that
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from lablib.definitions import FastPath, in_use
+from lablib.definitions import FastPath, in_use, remember
 
 import numpy as np
 
@@ -77,6 +77,7 @@ def tree_block(
 
 TREE_RULE = {"rejection": tree_rejection, "block": tree_block}
 _TAUGHT = dict(TREE_RULE)
+remember(__name__)
 _OWN_TOKENS = {rule: FastPath(f"own tokens under tree_{rule}") for rule in TREE_RULE}
 
 

@@ -272,10 +272,7 @@ def _sample(
     """Sample in parts of ``max_batch``, with or without a draft model."""
     if not callable(scorer):  # a function may look at them
         refuse_top_logprobs(options, "sample_n")
-    n = check_n(n)
-    if draft_model is None:
-        return completions.complete(model, prompt, None, n=n, **options)
-    return completions.complete(model, [prompt] * n, draft_model, **options)
+    return completions.complete(model, prompt, draft_model, n=check_n(n), **options)
 
 
 def _scores(name: str, scorer: Scorer, parts: SampleParts, samples: Samples) -> np.ndarray:
