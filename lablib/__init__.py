@@ -2,6 +2,24 @@
 
 Import it before ``mlx``: it puts the fast BLAS in place, and that cannot be changed afterwards. The
 names below load what they need when they are first used, so that importing the package is quick.
+
+    ==========================  ================================================================
+    load(name)                  a shipped model, a folder or a hub's model, with its tokenizer
+    generate, stream            text from a text, a conversation, ids, or several of them
+    chat                        a conversation in a notebook
+    samples, sample_n           many completions of prompts, of one prompt, with drafts or without
+    sample_many                 a queue of prompts, by continuous batching
+    best_of_n                   the completion with the best score
+    majority_vote, vote_until   the answer that most completions give; until it is sure
+    speculative_decode          a text with the help of a draft model, and the statistics
+    TokenIterator               token by token, with a promise about the cache
+    SpeculativeTokenIterator    the same with drafts: look-up (NGram), models, heads, trees
+    AsyncMlxLM                  many callers at once, who share what they have in common
+    SamplerOptions, Sampler     how a token is drawn; slots for a loop of one's own
+    menu, rules, transforms     logits processors; how drafts are kept; penalties and cuts
+    forecast, doctor            what drafts would bring here; whether this machine is set up well
+    lablib.inference            all of these, grammars, particles, beams and more
+    ==========================  ================================================================
 """
 
 import sys

@@ -2,10 +2,24 @@
 
 import importlib
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from importlib.util import find_spec
 from pkgutil import iter_modules
 from typing import Any
+
+# What other libraries call what is here.
+_ELSEWHERE = {
+    "LLM": "load and generate",
+    "pipeline": "load and generate",
+    "SamplingParams": "SamplerOptions, or its fields as keywords",
+    "GenerationConfig": "SamplerOptions, or its fields as keywords",
+    "make_sampler": "the keywords temperature=, top_p=, min_p=, top_k=",
+    "stream_generate": "stream",
+    "batch_generate": "generate, which takes a list of prompts",
+    "speculative_generate_step": "SpeculativeTokenIterator",
+    "generate_step": "TokenIterator",
+    "BatchGenerator": "sample_many",
+}
 
 
 def exports(
@@ -28,7 +42,9 @@ def exports(
             return getattr(importlib.import_module(where[name]), name)
         module = f"{package}.{name}"
         if name.startswith("_") or find_spec(module) is None:
-            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+            raise AttributeError(
+                f"module {package!r} has no attribute {name!r}{_hint(package, name, where)}"
+            )
         return importlib.import_module(module)
 
     def listed() -> list[str]:
@@ -38,3 +54,19 @@ def exports(
         return sorted({*dunders, *rooms, *where})
 
     return load, listed, sorted(where)
+
+
+def _hint(package: str, name: str, names: Iterable[str]) -> str:
+    """Say where a name is that the package has not, or which of its own is meant."""
+    from difflib import get_close_matches  # which most programs never need
+
+    inner = "lablib.inference"
+    if package != "lablib" or name.startswith("_"):
+        return ""
+    if name in _ELSEWHERE:
+        return f" (here it is {_ELSEWHERE[name]})"
+    below = importlib.import_module(inner).__all__
+    if name in below:
+        return f" (it is {inner}.{name})"
+    near = get_close_matches(name, [*names, *below], 1)
+    return f" (did you mean {near[0]}?)" if near else ""

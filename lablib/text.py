@@ -319,8 +319,8 @@ def generate(
     - ``draft_model``: None; a smaller model of the same vocabulary, or a drafter such as
       ``NGram()``.
     - ``draft_tokens``: 4; at least 1, or of one prompt ``AdaptiveLength()``.
-    - ``rule``: None, which is "rejection"; "match", "coupled" or "block", or another name in
-      ``lablib.rules.RULE``.
+    - ``rule``: None, which is "rejection"; "match", "coupled" or "block", another name in
+      ``lablib.rules.RULE``, or a function such as these.
     - ``trace``: False; True keeps the verdicts of one prompt's rounds.
 
     How it is computed, which changes no text:

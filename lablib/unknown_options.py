@@ -14,7 +14,9 @@ from lablib.validation import BadType
 
 Entry = TypeVar("Entry", bound=Callable[..., Any])
 
-# Options of mlx-lm, Hugging Face and others -> their counterparts here.
+_GRAMMAR = "logits_processors=[lablib.inference.steering.Grammar(...)]"
+
+# Options of mlx-lm, Hugging Face, vLLM, llama.cpp and OpenAI's API -> their counterparts here.
 _ELSEWHERE = {
     "draft": "draft_model=",
     "drafter": "draft_model=",
@@ -23,10 +25,27 @@ _ELSEWHERE = {
     "reward_fn": "score_fn=",
     "temp": "temperature=",
     "max_new_tokens": "max_tokens=",
+    "max_completion_tokens": "max_tokens=",
+    "n_predict": "max_tokens=",
+    "num_predict": "max_tokens=",
     "max_length": "max_tokens=, which counts new tokens only",
+    "n": "sample_n(model, prompt, n)",
     "num_return_sequences": "sample_n(model, prompt, n)",
+    "best_of": "best_of_n(model, prompt, n)",
+    "num_beams": "lablib.inference.beam_search(lm, prompt, width)",
+    "beam_width": "lablib.inference.beam_search(lm, prompt, width)",
+    "length_penalty": "length_power=, of lablib.inference.beam_search",
+    "batch_size": "max_batch=, of several texts",
+    "sampling_params": "its fields, each a keyword: temperature=, top_p=, ...",
+    "generation_config": "its fields, each a keyword: temperature=, top_p=, ...",
+    "logits_processor": "logits_processors=",
     "num_draft_tokens": "draft_tokens=",
+    "num_speculative_tokens": "draft_tokens=",
+    "n_draft": "draft_tokens=",
+    "speculative_model": "draft_model=",
+    "speculative_config": "draft_model= and draft_tokens=",
     "assistant_model": "draft_model=",
+    "prompt_lookup_num_tokens": "draft_model=lablib.NGram()",
     "prompt_cache": "cache=",
     "past_key_values": "cache=",
     "sampler": "its options, temperature=, top_p=, min_p=, top_k=; one of your own is "
@@ -35,6 +54,16 @@ _ELSEWHERE = {
     "repetition_penalty": "repeat_penalty=",
     "repetition_context_size": "repeat_last_n=",
     "eos_token_id": "stop_tokens=",
+    "stop_token_ids": "stop_tokens=",
+    "ignore_eos": "stop_tokens=(), by which no token ends a text",
+    "echo": "not offered: the prompt is the caller's, and completions leave it out",
+    "response_format": _GRAMMAR,
+    "json_schema": _GRAMMAR,
+    "guided_json": _GRAMMAR,
+    "guided_regex": _GRAMMAR,
+    "guided_grammar": _GRAMMAR,
+    "guided_choice": _GRAMMAR,
+    "grammar": _GRAMMAR,
     "stop_strings": "stop=",
     "stop": "stop=, of generate, stream, samples and votes",
     "verbose": "stream(), which gives the text as it comes",

@@ -66,7 +66,8 @@ def samples(
             ``stop``: a string, or several: a row ends at the token that completes one.
             ``tokenizer``: reads the tokens, to find stop strings.
             ``draft_tokens``: 4; how many tokens to draft in a round, at least 1.
-            ``rule``: a name in ``rules.RULE``, such as "match" or "block"; None means "rejection".
+            ``rule``: a name in ``rules.RULE``, such as "match" or "block", or a function such as
+            these; None means "rejection".
             ``max_batch``: at most so many rows at a time, to bound memory; None means all.
             ``prefill_step_size``: 512; how many prompt tokens are read at once.
             ``logits_processors``: as in ``TokenIterator``; each row has copies of those with a

@@ -4,6 +4,7 @@ from collections.abc import Collection, Sequence
 from typing import Any, TypedDict
 
 from lablib.inference.sampling.processors import LogitsProcessor
+from lablib.inference.speculation.rules import Rule
 
 
 class AllButTemperature(TypedDict, total=False):
@@ -61,7 +62,7 @@ class DraftKeywords(TypedDict, total=False):
     """Those that make sense with a draft model only."""
 
     draft_tokens: int
-    rule: str | None
+    rule: str | Rule | None
 
 
 class SampleKeywords(SamplersOfEach, RowsKeywords, total=False):
@@ -93,7 +94,7 @@ class VoteKeywords(RoundsKeywords, total=False):
 class OneText(TypedDict, total=False):
     """Those of :class:`SpeculativeTokenIterator` that are about one text."""
 
-    rule: str | None
+    rule: str | Rule | None
     cache: list[Any] | None
     draft_cache: list[Any] | None
     prefill_step_size: int

@@ -2,6 +2,7 @@
 
 import importlib
 import inspect
+import re
 from typing import Any
 
 import lablib
@@ -125,3 +126,35 @@ def test_a_class_made_from_a_marked_one_has_options_of_its_own() -> None:
     assert (wide.least, wide.most) == (1, 2)
     with pytest.raises(TypeError, match=r"'must' \(did you mean most\?\); Narrow knows most"):
         Narrow(must=2)
+
+
+@pytest.mark.parametrize(
+    ("option", "ours"),
+    [
+        ("stop_token_ids", "stop_tokens="), ("ignore_eos", "stop_tokens=()"), ("n", "sample_n("),
+        ("best_of", "best_of_n("), ("num_beams", "beam_search"), ("guided_json", "Grammar("),
+        ("response_format", "Grammar("), ("num_speculative_tokens", "draft_tokens="),
+        ("n_predict", "max_tokens="), ("max_completion_tokens", "max_tokens="),
+        ("sampling_params", "each a keyword"), ("speculative_model", "draft_model="),
+    ],
+)  # fmt: skip
+def test_words_of_other_engines_are_answered_with_ours(option: str, ours: str, given: dict) -> None:
+    with pytest.raises(TypeError, match=rf"{option!r} \(here it is [^;]*{re.escape(ours)}"):
+        lablib.generate(given["model"], given["tokenizer"], "Mia", **{option: 1})
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("genrate", "did you mean generate"), ("Grammar", "it is lablib.inference.Grammar"),
+        ("SamplingParams", "here it is SamplerOptions"), ("nothing_like_it", "'nothing_like_it'$"),
+    ],
+)  # fmt: skip
+def test_a_name_that_is_not_there_is_answered_with_the_one_that_is(name: str, said: str) -> None:
+    with pytest.raises(AttributeError, match=said):
+        getattr(lablib, name)
+
+
+def test_how_many_logprobs_is_another_option() -> None:
+    with pytest.raises(TypeError, match="how many beside each token is top_logprobs="):
+        lablib.SamplerOptions(logprobs=5)

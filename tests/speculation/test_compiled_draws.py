@@ -59,3 +59,17 @@ def test_a_rule_of_ones_own_can_be_looked_into(monkeypatch):
     ]
     assert texts[0] == texts[1]
     assert len(seen) > 3
+
+
+def test_a_function_is_a_rule_and_the_librarys_own_is_its_name():
+    model, draft = (LanguageModel(llama_config(V, 16, 2, 1), seed=seed) for seed in (1, 2))
+
+    def mine(p, q, drafts):
+        return rules.rejection(p, q, drafts)
+
+    for function, name in ((mine, "rejection"), (rules.coupled, "coupled")):
+        texts = [
+            speculative_decode(model, draft, [1, 2], 20, 3, 1.0, seed=4, rule=rule)[0].tolist()
+            for rule in (function, name)
+        ]
+        assert texts[0] == texts[1]

@@ -70,7 +70,8 @@ class SamplerOptions:
         if self.seed is not None:  # a NumPy integer would overflow where the seed is mixed
             object.__setattr__(self, "seed", integer("seed", self.seed))
         if not isinstance(self.logprobs, bool):
-            raise BadType(f"logprobs must be True or False, got {self.logprobs!r}")
+            how_many = " (how many beside each token is top_logprobs=)"
+            raise BadType(f"logprobs must be True or False, got {self.logprobs!r}{how_many}")
 
     @cached_property
     def penalizes(self) -> bool:

@@ -37,7 +37,7 @@ class Judge:
 
     Args:
         sampler: samples both models.
-        rule: its name in ``rules.RULE``.
+        rule: its name in ``rules.RULE``, or a function.
         vocab_size: the number of token ids.
         stops: ids that end a text.
         trace: whether verdicts hold ``p``, ``q`` and their overlaps.
@@ -48,7 +48,7 @@ class Judge:
     def __init__(
         self,
         sampler: TextSampler,
-        rule: str,
+        rule: str | rules.Rule,
         vocab_size: int,
         stops: frozenset[int] = frozenset(),
         trace: bool = False,
@@ -202,14 +202,14 @@ _COMPILED_RULES = FastPath("compiled rules")
 _OWN_TOKENS = {rule: FastPath(f"own tokens under {rule}") for rule in rules.BUILT_IN}
 
 
-def plays_out(rule: str, greedy: bool) -> bool:
+def plays_out(rule: Any, greedy: bool) -> bool:
     """Return whether comparing the target's own tokens with the drafts gives the rule's outcome."""
     if not (greedy or rule in ("match", "coupled")):
         return False
     return rule in _OWN_TOKENS and _OWN_TOKENS[rule].is_open()
 
 
-def _drawer(rule: str) -> Any:
+def _drawer(rule: Any) -> Any:
     """Return the function that draws from the outcome of a rule."""
     if rule in _COMPILED and _COMPILED_RULES.is_open():
         return _COMPILED[rule]

@@ -135,8 +135,15 @@ OF_TREES = tuple(RULE)  # the rules that trees have too: see ``tree_rules.py``
 BUILT_IN = dict(RULE)
 
 
-def named(rule: str | None, trees: bool = False) -> str:
-    """Return the checked name of a rule, None meaning "rejection"; for a drafter of ``trees``."""
+def named(rule: Any, trees: bool = False) -> Any:
+    """Return the checked name of a rule, None meaning "rejection"; for a drafter of ``trees``.
+
+    A function is a rule of one's own, for chains.
+    """
+    if callable(rule):
+        if rule not in BUILT_IN.values() and not trees:
+            return rule
+        rule = rule.__name__
     rule = one_of("rule", "rejection" if rule is None else rule, RULE)
     function(f"RULE[{rule!r}]", RULE[rule])
     if trees:
@@ -147,18 +154,18 @@ def named(rule: str | None, trees: bool = False) -> str:
     return rule
 
 
-def chosen(rule: str) -> Rule:
-    """Return the function of a rule: that in ``RULE``, or of this module if it was replaced.
+def chosen(rule: Any) -> Rule:
+    """Return the function of a rule: itself, that in ``RULE``, or of this module if replaced.
 
     The outcomes of a function that is not the library's are looked at, and refused by name.
     """
-    chosen_rule: Rule = in_use(RULE, rule, BUILT_IN, globals())
-    if chosen_rule is BUILT_IN.get(rule):
+    chosen_rule = rule if callable(rule) else in_use(RULE, rule, BUILT_IN, globals())
+    if chosen_rule in BUILT_IN.values():
         return chosen_rule
 
     def looked_at(p: mx.array, q: mx.array, drafts: mx.array) -> Outcome:
         outcome = chosen_rule(p, q, drafts)
-        check_outcome(f"rule {rule!r}", outcome, p)
+        check_outcome(f"rule {getattr(rule, '__name__', rule)!r}", outcome, p)
         return outcome
 
     return looked_at

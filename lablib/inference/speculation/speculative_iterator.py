@@ -25,7 +25,7 @@ from lablib.inference.speculation.draft_length import as_length
 from lablib.inference.speculation.draft_model import as_drafter
 from lablib.inference.speculation.drafter import Drafter
 from lablib.inference.speculation.judge import Judge
-from lablib.inference.speculation.rules import named
+from lablib.inference.speculation.rules import Rule, named
 from lablib.inference.speculation.tree_judge import TreeJudge
 from lablib.models.interface import vocab_size_of
 from lablib.unknown_options import check_options
@@ -43,7 +43,8 @@ class SpeculativeTokenIterator(DecodingIterator):
         prompt, max_tokens, stop_tokens, prefill_step_size: as in ``TokenIterator``.
         draft_tokens: how many tokens to draft in a round (γ), or ``AdaptiveLength()``. Near
             ``max_tokens`` it is fewer: one place is left for the target's own token.
-        rule: a name in ``rules.RULE``, such as "match" or "block"; None means "rejection".
+        rule: a name in ``rules.RULE``, such as "match" or "block", or a function such as these;
+            None means "rejection".
         cache, draft_cache: the state that earlier tokens, the same ones, left behind in the target
             and in a draft model; changed in place.
         logits_processors: as in ``TokenIterator``, for both models. Drafts that are refused later
@@ -88,7 +89,7 @@ class SpeculativeTokenIterator(DecodingIterator):
         *,
         max_tokens: int = 100,
         draft_tokens: Any = 4,
-        rule: str | None = None,
+        rule: str | Rule | None = None,
         stop_tokens: Collection[int] | None = None,
         cache: list[Any] | None = None,
         draft_cache: list[Any] | None = None,
@@ -150,7 +151,7 @@ def speculative_decoder(
     request: arguments.Request,
     target: Any,
     drafter: Drafter,
-    rule: str,
+    rule: str | Rule,
     length: Any,
     trace: bool = False,
     closable: bool = False,

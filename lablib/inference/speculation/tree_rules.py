@@ -10,7 +10,7 @@ and ``coupled`` out: it draws the target's own token, and goes to the child that
 """
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from lablib.definitions import FastPath, in_use, remember
 
@@ -81,12 +81,12 @@ remember(__name__)
 _OWN_TOKENS = {rule: FastPath(f"own tokens under tree_{rule}") for rule in TREE_RULE}
 
 
-def tree_rule(rule: str) -> Callable[..., Outcome]:
+def tree_rule(rule: Any) -> Callable[..., Outcome]:
     """Return the function of a rule: that in ``TREE_RULE``, or of this module if replaced."""
     return in_use(TREE_RULE, rule, _TAUGHT, globals())
 
 
-def tree_plays_out(rule: str, greedy: bool) -> bool:
+def tree_plays_out(rule: Any, greedy: bool) -> bool:
     """Return whether following the target's own tokens gives the rule's outcome."""
     if rule not in TREE_RULE:
         return True
