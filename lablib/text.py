@@ -21,7 +21,12 @@ from lablib.inference.arguments import refuse_draft_options
 from lablib.inference.decoding.rows import Best, Samples
 from lablib.inference.decoding.scheduler import SampleParts
 from lablib.inference.decoding.token_iterator import TokenIterator
-from lablib.inference.keywords import SeveralKeywords, StreamKeywords, TextKeywords
+from lablib.inference.keywords import (
+    SeveralKeywords,
+    StreamKeywords,
+    TextKeywords,
+    described,
+)
 from lablib.inference.speculation.speculative_iterator import SpeculativeTokenIterator
 from lablib.inference.stop_strings import TextReader, check_stop, wrapped
 from lablib.unknown_options import check_options, checks_options
@@ -156,6 +161,7 @@ class TextStream(Iterator[str], AbstractContextManager):
         return piece
 
 
+@described(StreamKeywords)
 def stream(
     model: Any,
     tokenizer: Any,
@@ -182,10 +188,7 @@ def stream(
         stop_tokens: ids that end the generation; None means the tokenizer's end tokens.
         draft_model: a smaller model of the same vocabulary, or a drafter such as ``NGram()``, that
             guesses tokens for the model to verify: the same text or distribution, sooner.
-        **options: everything else :class:`TokenIterator` takes: ``temperature=``, ``seed=``,
-            ``cache=``, ``logits_processors=``, ...; with a draft model what
-            :class:`SpeculativeTokenIterator` takes: ``draft_tokens=``, ``rule=``,
-            ``draft_cache=``, ...
+        **options: those that follow.
 
     Returns:
         An iterator of strings with ``.text``, ``.stats``, ``.completion()`` and ``.close()``.
@@ -264,6 +267,7 @@ def generate(
 ) -> list[Completion]: ...
 
 
+@described(TextKeywords, SeveralKeywords)
 def generate(
     model: Any,
     tokenizer: Any,
@@ -289,46 +293,6 @@ def generate(
         max_tokens: 100; at least 1. How many tokens to generate at most [each].
         progress: False. Show a progress bar.
         **options: those that follow. With "[each]", a list has a value for each of several prompts.
-
-    Where the text ends:
-
-    - ``stop``: (); a string, or several, none empty. The text ends before the one that is complete
-      first, however it is cut into tokens.
-    - ``stop_tokens``: None, the tokenizer's end tokens; or ids of the vocabulary; () means none.
-
-    How tokens are drawn, in this order (:class:`SamplerOptions`):
-
-    - ``logits_processors``: (); functions ``f(tokens (T,), logits (1, V)) -> logits``.
-    - ``repeat_penalty``: 1.0, which is off; up to 1e6 [each] (Keskar et al. 2019, 1909.05858).
-    - ``presence_penalty``, ``frequency_penalty``: 0.0, which is off; from -1e6 to 1e6 [each].
-    - ``repeat_last_n``: 64; how many of the latest tokens penalties see; 0: none, -1: all [each].
-    - ``top_k``: 0, which is off; keep so many of the best [each] (Fan et al. 2018, 1805.04833).
-    - ``temperature``: 1.0; at least 0, which takes the best token [each].
-    - ``top_p``: 1.0, which is off; from 0 to 1 [each] (Holtzman et al. 2019, 1904.09751).
-    - ``min_p``: 0.0, which is off; from 0 to 1 [each] (Nguyen et al. 2024, 2407.01082).
-    - ``seed``: None, drawn afresh; or any int [each].
-    - ``stream``: 0; at least 0. The random stream of the seed, of one prompt.
-
-    What comes back:
-
-    - ``top_logprobs``: 0; how many of the best tokens ``.top_logprobs`` has beside each [each].
-    - ``logprobs``: False; changes nothing, as ``.logprobs`` are always there [each].
-
-    With a drafter's help (:class:`SpeculativeTokenIterator`; Leviathan et al. 2023, 2211.17192):
-
-    - ``draft_model``: None; a smaller model of the same vocabulary, or a drafter such as
-      ``NGram()``.
-    - ``draft_tokens``: 4; at least 1, or of one prompt ``AdaptiveLength()``.
-    - ``rule``: None, which is "rejection"; "match", "coupled" or "block", another name in
-      ``lablib.rules.RULE``, or a function such as these.
-    - ``trace``: False; True keeps the verdicts of one prompt's rounds.
-
-    How it is computed, which changes no text:
-
-    - ``cache``, ``draft_cache``: None, new ones; or, of one prompt, those that earlier tokens left
-      behind, changed in place.
-    - ``prefill_step_size``: 512; at least 1. How many prompt tokens are read at once.
-    - ``max_batch``: None, all; at least 1. How many of several prompts are written side by side.
 
     Returns:
         The completion; of several prompts a list of them, in their order.

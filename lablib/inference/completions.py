@@ -24,7 +24,7 @@ from lablib.inference.decoding.scheduler import (
     can_share,
     decode_parts,
 )
-from lablib.inference.keywords import SampleKeywords, SpeculativeKeywords
+from lablib.inference.keywords import SampleKeywords, SpeculativeKeywords, described
 from lablib.inference.sampling.text_sampler import TextSampler
 from lablib.inference.speculation.draft_length import FixedLength
 from lablib.inference.speculation.draft_model import as_drafter
@@ -38,6 +38,7 @@ import mlx.core as mx
 Prompt = Sequence[int] | mx.array
 
 
+@described(SpeculativeKeywords)
 def samples(
     model: Any,
     prompts: Sequence[Prompt],
@@ -58,27 +59,12 @@ def samples(
         prompts: token ids, at least one each.
         n: how many completions of each prompt; those of one prompt are side by side.
         draft_model: a smaller model of the same vocabulary, or a drafter such as ``NGram()``.
-        **options: these, and the fields of :class:`SamplerOptions`, such as ``temperature=0.8``:
-
-            ``max_tokens``: 100; the length of a completion at most.
-            ``stop_tokens``: ids that end a row, which then leaves the batch; None means the model's
-            own, which ``lablib.load`` gives it.
-            ``stop``: a string, or several: a row ends at the token that completes one.
-            ``tokenizer``: reads the tokens, to find stop strings.
-            ``draft_tokens``: 4; how many tokens to draft in a round, at least 1.
-            ``rule``: a name in ``rules.RULE``, such as "match" or "block", or a function such as
-            these; None means "rejection".
-            ``max_batch``: at most so many rows at a time, to bound memory; None means all.
-            ``prefill_step_size``: 512; how many prompt tokens are read at once.
-            ``logits_processors``: as in ``TokenIterator``; each row has copies of those with a
-            state. They change both models.
-            ``progress``: False; show a progress bar.
+        **options: those that follow; a list of values gives each row its own.
 
     Row i draws from the random numbers of (``seed``, i): it is the same for every number of rows
     and every ``max_batch``, and the same as a sampler's slot added with ``stream=i``.
 
-    ``max_tokens`` and options of the sampler may be lists, with a value for each row. A row with a
-    seed of its own draws from stream 0 of it.
+    A row with a seed of its own draws from stream 0 of it.
 
     Returns:
         An iterator of :class:`Samples`; ``join()`` makes one of all, ``close()`` stops.
@@ -163,6 +149,7 @@ def _with_drafts(
 # --- shorthands --------------------------------------
 
 
+@described(SampleKeywords)
 def sample_n(model: Any, prompt: Prompt, n: int, **options: Unpack[SampleKeywords]) -> Samples:
     """Draw ``n`` independent completions of one prompt, which is read once.
 
@@ -170,9 +157,7 @@ def sample_n(model: Any, prompt: Prompt, n: int, **options: Unpack[SampleKeyword
         model: any mlx-lm model or ``LanguageModel``.
         prompt: token ids ``(T,)`` or ``(1, T)``, at least one.
         n: how many completions.
-        **options: the keywords of :func:`samples`: ``max_tokens=100``, ``stop_tokens=None``,
-            ``stop=()``, ``max_batch=None``, ``progress=False``, ..., and the fields of
-            :class:`SamplerOptions`; a list of values gives each row its own.
+        **options: those that follow; a list of values gives each row its own.
 
     Returns:
         The completions; a sequence of their tokens.
@@ -192,6 +177,7 @@ def sample_n(model: Any, prompt: Prompt, n: int, **options: Unpack[SampleKeyword
     return complete(model, prompt, None, n=arguments.check_n(n), **options).join()
 
 
+@described(SampleKeywords)
 def sample_batches(
     model: Any, prompt: Prompt, n: int, **options: Unpack[SampleKeywords]
 ) -> SampleParts:
@@ -201,7 +187,7 @@ def sample_batches(
         model: any mlx-lm model or ``LanguageModel``.
         prompt: token ids, at least one.
         n: how many completions.
-        **options: the keywords of :func:`samples`.
+        **options: those that follow.
 
     Returns:
         An iterator of :class:`Samples`.
@@ -218,6 +204,7 @@ def sample_batches(
     return complete(model, prompt, None, n=arguments.check_n(n), **options)
 
 
+@described(SpeculativeKeywords)
 def speculative_sample_n(
     target: Any,
     draft_model: Any,
@@ -235,7 +222,7 @@ def speculative_sample_n(
         draft_model: a smaller model of the same vocabulary, or a drafter such as ``NGram()``.
         prompt: token ids ``(T,)`` or ``(1, T)``.
         n: how many completions.
-        **options: the keywords of :func:`samples`.
+        **options: those that follow.
 
     Returns:
         The completions; a sequence of their tokens.
@@ -253,6 +240,7 @@ def speculative_sample_n(
     return complete(target, prompt, drafter, n=n, name="target", **options).join()
 
 
+@described(SpeculativeKeywords)
 def speculative_batch(
     target: Any,
     draft_model: Any,
@@ -265,7 +253,7 @@ def speculative_batch(
         target: any mlx-lm model; its texts come out.
         draft_model: a smaller model of the same vocabulary, or a drafter such as ``NGram()``.
         prompts: token ids, at least one each.
-        **options: the keywords of :func:`samples`.
+        **options: those that follow.
 
     Returns:
         The completions, in the order of ``prompts``.
@@ -283,6 +271,7 @@ def speculative_batch(
     return complete(target, prompts, drafter, name="target", **options).join()
 
 
+@described(SpeculativeKeywords)
 def speculative_batches(
     target: Any,
     draft_model: Any,
@@ -295,7 +284,7 @@ def speculative_batches(
         target: any mlx-lm model; its texts come out.
         draft_model: a smaller model of the same vocabulary, or a drafter such as ``NGram()``.
         prompts: token ids, at least one each.
-        **options: the keywords of :func:`samples`.
+        **options: those that follow.
 
     Returns:
         An iterator of :class:`Samples`.

@@ -1,10 +1,12 @@
 """Types the options that functions pass on, so that an editor knows them and marks a wrong one."""
 
-from collections.abc import Collection, Sequence
-from typing import Any, TypedDict
+from collections.abc import Callable, Collection, Sequence
+from textwrap import indent, wrap
+from typing import Any, TypedDict, TypeVar
 
 from lablib.inference.sampling.processors import LogitsProcessor
-from lablib.inference.speculation.rules import Rule
+
+Entry = TypeVar("Entry", bound=Callable[..., Any])
 
 
 class AllButTemperature(TypedDict, total=False):
@@ -62,7 +64,7 @@ class DraftKeywords(TypedDict, total=False):
     """Those that make sense with a draft model only."""
 
     draft_tokens: int
-    rule: str | Rule | None
+    rule: str | Callable[..., Any] | None
 
 
 class SampleKeywords(SamplersOfEach, RowsKeywords, total=False):
@@ -94,7 +96,7 @@ class VoteKeywords(RoundsKeywords, total=False):
 class OneText(TypedDict, total=False):
     """Those of :class:`SpeculativeTokenIterator` that are about one text."""
 
-    rule: str | Rule | None
+    rule: str | Callable[..., Any] | None
     cache: list[Any] | None
     draft_cache: list[Any] | None
     prefill_step_size: int
@@ -132,3 +134,76 @@ class SeveralKeywords(SamplersOfEach, RowsKeywords, DraftKeywords, total=False):
 
 class NoKeywords(TypedDict, total=False):
     """None: whatever else is given is refused, with the name that it has here."""
+
+
+# --- what help says of them ---------------------------------------------------------------------
+
+# Heading -> name -> default and meaning. "[each]": of several texts a list has a value for each.
+OPTIONS: dict[str, dict[str, str]] = {
+    "Where the text ends": {
+        "max_tokens": "100; at least 1. How many tokens to generate at most [each].",
+        "stop": "(); a string, or several, none empty. The text ends before the one that is "
+        "complete first, however it is cut into tokens.",
+        "stop_tokens": "None, the end tokens of the tokenizer or the model; or ids of the "
+        "vocabulary; () means none.",
+        "tokenizer": "None; reads the tokens, to find stop strings.",
+    },
+    "How tokens are drawn, in this order (:class:`SamplerOptions`)": {
+        "logits_processors": "(); functions ``f(tokens (T,), logits (1, V)) -> logits``. One with "
+        "a state and a method ``copy`` is copied for each text.",
+        "repeat_penalty": "1.0, which is off; up to 1e6 [each] (Keskar et al. 2019, 1909.05858).",
+        "presence_penalty": "0.0, which is off; from -1e6 to 1e6 [each].",
+        "frequency_penalty": "0.0, which is off; from -1e6 to 1e6 [each].",
+        "repeat_last_n": "64; how many of the latest tokens penalties see; 0: none, -1: all "
+        "[each].",
+        "top_k": "0, which is off; keep so many of the best [each] (Fan et al. 2018, 1805.04833).",
+        "temperature": "1.0; at least 0, which takes the best token [each].",
+        "top_p": "1.0, which is off; from 0 to 1 [each] (Holtzman et al. 2019, 1904.09751).",
+        "min_p": "0.0, which is off; from 0 to 1 [each] (Nguyen et al. 2024, 2407.01082).",
+        "seed": "None, drawn afresh; or any int [each].",
+        "stream": "0; at least 0. The random stream of the seed, of one prompt.",
+    },
+    "What comes back": {
+        "top_logprobs": "0; how many of the best tokens ``.top_logprobs`` has beside each [each].",
+        "logprobs": "False; changes nothing, as ``.logprobs`` are always there [each].",
+        "progress": "False; True shows a progress bar.",
+    },
+    "With a drafter's help (Leviathan et al. 2023, 2211.17192)": {
+        "draft_model": "None; a smaller model of the same vocabulary, or a drafter such as "
+        "``NGram()``.",
+        "draft_tokens": "4; at least 1, or of one prompt ``AdaptiveLength()``.",
+        "rule": 'None, which is "rejection"; "match", "coupled" or "block", another name in '
+        "``lablib.rules.RULE``, or a function such as these.",
+        "trace": "False; True keeps the verdicts of one prompt's rounds.",
+    },
+    "How it is computed, which changes no text": {
+        "cache": "None, a new one; or, of one prompt, the one that earlier tokens left behind, "
+        "changed in place.",
+        "draft_cache": "None; the same of the draft model.",
+        "prefill_step_size": "512; at least 1. How many prompt tokens are read at once.",
+        "max_batch": "None, all; at least 1. How many of several texts are written side by side.",
+    },
+}
+
+
+def described(*tables: Any) -> Callable[[Entry], Entry]:
+    """Have a docstring list the options that an entry passes on: those of these tables."""
+    fields = {name: kind for table in tables for name, kind in table.__annotations__.items()}
+
+    def describe(entry: Entry) -> Entry:
+        block = []
+        for heading, options in OPTIONS.items():
+            known = {name: text for name, text in options.items() if name in fields}
+            block += [f"{heading}:", ""] if known else []
+            for name, text in known.items():
+                if "Sequence" not in str(fields[name]):
+                    text = text.replace(" [each]", "")
+                block += wrap(f"- ``{name}``: {text}", 96, subsequent_indent="  ")
+            block += [""] if known else []
+        before, mark, after = str(entry.__doc__).partition("\n\n    Returns:")
+        if not mark:  # a class has attributes
+            before, mark, after = str(entry.__doc__).partition("\n\n    Attributes:")
+        entry.__doc__ = before + "\n\n" + indent("\n".join(block[:-1]), "    ") + mark + after
+        return entry
+
+    return describe

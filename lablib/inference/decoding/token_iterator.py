@@ -20,7 +20,7 @@ from lablib.inference import arguments
 from lablib.inference.decoding.decoder import Decoder
 from lablib.inference.decoding.prompts import most_unread, read_prompt
 from lablib.inference.decoding.rows import Verdict
-from lablib.inference.keywords import SamplerKeywords
+from lablib.inference.keywords import SamplerKeywords, described
 from lablib.inference.sampling.processors import LogitsProcessor
 from lablib.inference.sampling.row import Best, Row, key_of
 from lablib.inference.sampling.text_sampler import TextSampler
@@ -186,6 +186,7 @@ class DecodingIterator(Iterator[Token], AbstractContextManager):
         self.stats["token_forwards"] = self._target.tokens_read
 
 
+@described(SamplerKeywords)
 class TokenIterator(DecodingIterator):
     """Generate tokens one by one; ``for token in TokenIterator(model, prompt): ...``.
 
@@ -205,8 +206,7 @@ class TokenIterator(DecodingIterator):
             the prompt and all generated tokens as an array ``(T,)``; their result is sampled. One
             that keeps a state and has a method ``copy`` is copied before its first call.
         stream: the random stream of the seed; row i of ``sample_n`` uses stream i.
-        **sampler_options: the fields of :class:`SamplerOptions`, such as ``temperature=0.8`` or
-            ``seed=1``. Penalties look at this prompt and its completion.
+        **sampler_options: those that follow. Penalties look at this prompt and its completion.
 
     Attributes:
         prompt: its token ids.

@@ -18,7 +18,7 @@ from lablib.inference import arguments
 from lablib.inference.decoding.decoder import Decoder
 from lablib.inference.decoding.rows import Verdict, with_ratios
 from lablib.inference.decoding.token_iterator import DecodingIterator
-from lablib.inference.keywords import DecodeKeywords, SamplerKeywords
+from lablib.inference.keywords import DecodeKeywords, SamplerKeywords, described
 from lablib.inference.sampling.processors import LogitsProcessor
 from lablib.inference.sampling.text_sampler import TextSampler
 from lablib.inference.speculation.draft_length import as_length
@@ -34,6 +34,7 @@ from lablib.validation import BadValue, flag, integer
 import mlx.core as mx
 
 
+@described(SamplerKeywords)
 class SpeculativeTokenIterator(DecodingIterator):
     """Generate the target's tokens with the help of a drafter; the protocol of ``TokenIterator``.
 
@@ -51,7 +52,7 @@ class SpeculativeTokenIterator(DecodingIterator):
             are shown to them, too: one that keeps a state has a method ``copy``.
         trace: whether to keep the :class:`Verdict` of every round in ``rounds``.
         stream: the random stream of the seed; row i of ``sample_n`` uses stream i.
-        **sampler_options: the fields of :class:`SamplerOptions`. Under ``match`` a seed gives the
+        **sampler_options: those that follow. Under ``match`` a seed gives the
             same tokens as in ``TokenIterator``, under ``coupled`` the same ones whoever drafts. The
             host waits once in a round; with ``top_p`` and no ``top_k`` on a vocabulary above 2,048
             also for each draft and for the target, to see whether the best 256 tokens hold the
@@ -191,6 +192,7 @@ def check_same_text(cache: kv.Cache, target_cache: kv.Cache) -> None:
         raise BadValue(f"draft_cache must have read the same tokens as cache, {got}")
 
 
+@described(DecodeKeywords)
 def speculative_decode(
     target: Any,
     draft_model: Any,
@@ -209,7 +211,7 @@ def speculative_decode(
         max_tokens: how many tokens to generate at most.
         draft_tokens: how many tokens to draft in a round, or ``AdaptiveLength()``.
         temperature: 0 is greedy.
-        **options: every other keyword of :class:`SpeculativeTokenIterator`.
+        **options: those that follow.
 
     Returns:
         The prompt and its completion ``(1, total_len)`` int32, and the statistics; with

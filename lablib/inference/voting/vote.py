@@ -18,7 +18,7 @@ from lablib.inference import completions
 from lablib.inference.arguments import check_n, refuse_top_logprobs
 from lablib.inference.decoding.rows import Samples
 from lablib.inference.decoding.scheduler import SampleParts
-from lablib.inference.keywords import RoundsKeywords, VoteKeywords
+from lablib.inference.keywords import RoundsKeywords, VoteKeywords, described
 from lablib.inference.voting import scoring, votes
 from lablib.inference.voting.scoring import Scorer, check_scorer
 from lablib.inference.voting.stopping import StopRule
@@ -73,6 +73,7 @@ def best_of_n(
 ) -> list[Candidate]: ...
 
 
+@described(VoteKeywords)
 def best_of_n(
     model: Any,
     prompt: Any,
@@ -97,9 +98,7 @@ def best_of_n(
             ``(n, seq_len)``, prompt included, and returns ``(n,)``; see ``scoring.score``.
         return_all: return every candidate instead, in the order drawn.
         draft_model: a smaller model of the same vocabulary, or a drafter such as ``NGram()``.
-        **options: every other keyword of ``samples``: ``stop_tokens`` (ids that end a
-            completion and belong to it), ``seed``, ``max_batch``, ``progress`` and the sampler's
-            options; with a draft model also ``rule`` and ``draft_tokens``.
+        **options: those that follow; a list of values gives each completion its own.
 
     Returns:
         The best sequence ``(1, total_len)``, int32, prompt included and without padding; with
@@ -128,6 +127,7 @@ def best_of_n(
     return sequences[int(np.argmax(scores))]
 
 
+@described(VoteKeywords)
 def majority_vote(
     model: Any,
     prompt: Any,
@@ -155,7 +155,7 @@ def majority_vote(
             ``"length_normalized"`` or a callable like ``score_fn`` of ``best_of_n``
             (``verifiers.log_weight`` makes one from a verifier). Minus infinity casts no vote.
         draft_model: a smaller model of the same vocabulary, or a drafter such as ``NGram()``.
-        **options: as in ``best_of_n``.
+        **options: those that follow; a list of values gives each completion its own.
 
     Returns:
         ``[(tokens, count), …]``, see ``Votes``; empty if no completion has an answer.
@@ -187,6 +187,7 @@ def majority_vote(
     return counted
 
 
+@described(RoundsKeywords)
 def vote_until(
     model: Any,
     prompt: Any,
@@ -224,7 +225,7 @@ def vote_until(
         at_least: samples before ``confidence`` is asked for, at least 1.
         extract: as in ``majority_vote``; there is no ``weight``.
         draft_model: a smaller model of the same vocabulary, or a drafter such as ``NGram()``.
-        **options: as in ``best_of_n``.
+        **options: those that follow; a list of values gives each completion its own.
 
     Returns:
         The votes, with the reason to stop.
