@@ -33,6 +33,7 @@ TOKENIZER_FIELDS = (
 MOST_TOKENS = 10**6  # that a number in tokenizer_config.json may ask for: each is made
 MOST_MODULES = 200_000  # of a model: mlx-lm builds each
 LARGEST = 2**28  # bytes of a JSON file
+LINES, LONGEST = 4, 400  # of an error's text, which may name every parameter of a model
 _building = threading.RLock()  # who builds counts what is built
 # What a tokenizer is asked when it is loaded: a damaged one gives up then, and not in a lesson.
 TRIAL = "", "éa", "".join(map(chr, range(32, 127))) + "\n\té≠"
@@ -161,9 +162,32 @@ def fill(module: nn.Module, weights: dict[str, mx.array], path: Path) -> None:
             raise BadValue(f"{path} is corrupt: {name} must hold finite floating-point numbers")
     try:
         module.load_weights(list(weights.items()))
-    except ValueError as error:  # MLX names all that are wrong, on lines of their own
-        why = " ".join(str(error).split())
-        raise BadValue(f"{path} does not fit its config.json: {why[:200]}") from None
+    except ValueError as error:
+        raise BadValue(f"{path} does not fit its config.json: {one_line(error)}") from None
+
+
+def one_line(error: BaseException) -> str:
+    """Return an error's text on one line: of a list that fills lines the first, and how many more.
+
+    MLX and mlx-lm write a header, and under it each parameter that is wrong.
+    """
+    text = str(error).strip()
+    if isinstance(error, KeyError) or not text:  # a key alone says nothing
+        text = f"{type(error).__name__} {text}"
+    lines = text.splitlines()
+    more = len(lines) - LINES
+    kept = [*lines[:LINES], *([f"and {more} more"] if more > 0 else [])]
+    return " ".join(" ".join(kept).split())[:LONGEST]
+
+
+def missing_shards(path: Path) -> list[str]:
+    """Return the files that a directory's index names and that are not there."""
+    index = path / "model.safetensors.index.json"
+    files: Any = None
+    with suppress(BadValue):  # it is not what could not be read: mlx-lm doesn't look at it
+        files = read_json(index).get("weight_map")
+    names = {str(name) for name in files.values()} if isinstance(files, dict) else set()
+    return sorted(name for name in names if not (path / name).is_file())
 
 
 def check_scale(path: Path) -> None:

@@ -194,5 +194,8 @@ def _load_with_mlx_lm(name: str, how: str, more: dict[str, Any]) -> tuple[nn.Mod
             return loaded
     # Whatever goes wrong inside, the caller gets one line about it: one architecture calls exit.
     except (Exception, SystemExit) as error:
-        first_line = (str(error).strip() or type(error).__name__).splitlines()[0]
-        raise BadValue(f"name: could not load {name!r} {how}: {first_line}") from error
+        lost = files.missing_shards(Path(name))
+        why = f"{', '.join(lost)} is missing, which its index names: " if lost else ""
+        raise BadValue(
+            f"name: could not load {name!r} {how}: {why}{files.one_line(error)}"
+        ) from error
