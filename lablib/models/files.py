@@ -34,6 +34,7 @@ MOST_TOKENS = 10**6  # that a number in tokenizer_config.json may ask for: each 
 MOST_MODULES = 200_000  # of a model: mlx-lm builds each
 LARGEST = 2**28  # bytes of a JSON file
 LINES, LONGEST = 4, 400  # of an error's text, which may name every parameter of a model
+IDS = mx.int32, mx.int64  # a table of ids may be one of floats where it is built
 _building = threading.RLock()  # who builds counts what is built
 # What a tokenizer is asked when it is loaded: a damaged one gives up then, and not in a lesson.
 TRIAL = "", "éa", "".join(map(chr, range(32, 127))) + "\n\té≠"
@@ -270,6 +271,40 @@ def module_limit() -> Iterator[None]:
             yield
         finally:
             every.__init__ = begin
+
+
+@contextmanager
+def floats_for_floats() -> Iterator[None]:
+    """Refuse integers where the layer that was built holds floats.
+
+    MLX compares names and shapes alone: it takes a weight of FP8, whose bytes come as uint8, for
+    numbers up to 255 wherever no config.json said what they are.
+    """
+    every: Any = nn.Module
+
+    def compare(module: nn.Module, weights: Any, strict: bool = True) -> nn.Module:
+        built = {name: array.dtype for name, array in flattened(module.parameters())}
+        wrong = {
+            name: str(array.dtype).removeprefix("mlx.core.")
+            for name, array in ([] if isinstance(weights, str) else weights)
+            if mx.issubdtype(built.get(name, array.dtype), mx.floating)
+            and not mx.issubdtype(array.dtype, mx.floating)
+            and array.dtype not in IDS
+        }
+        if wrong:
+            kinds, names = ", ".join(sorted({*wrong.values()})), ",\n".join(sorted(wrong))
+            raise ValueError(
+                f"{len(wrong)} parameters are of {kinds}, and the model's are floats (FP8 or another"
+                f" packing that its config.json does not name):\n{names}"
+            )
+        return load(module, weights, strict)
+
+    with _building:
+        load, every.load_weights = every.load_weights, compare
+        try:
+            yield
+        finally:
+            every.load_weights = load
 
 
 def try_out(tokenizer: Any) -> None:

@@ -185,7 +185,7 @@ def _load_with_mlx_lm(name: str, how: str, more: dict[str, Any]) -> tuple[nn.Mod
 
     scheduling.gather_work()
     try:
-        with files.no_remote_code(), files.module_limit():
+        with files.no_remote_code(), files.module_limit(), files.floats_for_floats():
             settings = {**more.pop("tokenizer_config", {}), "trust_remote_code": False}
             loaded: Any = mlx_lm.load(name, tokenizer_config=settings, **more)
             files.try_out(loaded[1])

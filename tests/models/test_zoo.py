@@ -599,6 +599,92 @@ def test_all_lines_of_a_reason_are_heard(llama, tmp_path):
     assert "(1) a `tokenizers` library serialization file" in refusal(llama)
 
 
+# --- integers for floats ----------------------------------------------------------------------
+@pytest.mark.parametrize("kind", [mx.uint8, mx.int8, mx.uint16, mx.uint32])
+@pytest.mark.parametrize("names", [("lm_head.weight",), (f"{LAYER}.q_proj.weight", *LOST)])
+def test_integers_for_a_layer_of_floats_are_refused_by_name(llama, kind, names):
+    """The bytes of FP8 come as uint8, and no config.json says so: they would be numbers to 255."""
+    make_foreign(llama)
+    old = mx.load(str(llama / "model.safetensors"))
+    change_weights(llama, {name: mx.full(old[name].shape, 60, kind) for name in names})
+    refused, many = refusal(llama), len({*names})
+    assert f": {many} parameters are of {str(kind)[9:]}, and the model's are floats" in refused
+    assert f"{min(names)}" in refused
+    assert refused.endswith("and 5 more") == (many == 8)
+
+
+def test_integers_in_an_adapter_are_refused_by_name(llama, tmp_path):
+    make_foreign(llama)
+    (tmp_path / "adapter_config.json").write_text(
+        json.dumps({"fine_tune_type": "full", "num_layers": 1, "lora_parameters": {}})
+    )
+    bytes_ = mx.full((16,), 60, mx.uint8)
+    mx.save_safetensors(str(tmp_path / "adapters.safetensors"), {"model.norm.weight": bytes_})
+    refused = refusal(llama, adapter_path=tmp_path)
+    assert refused.endswith("not name): model.norm.weight")
+
+
+def saved_as(folder, module, keys, changes=()):
+    """Write a model of mlx-lm's as it stands."""
+    keys = json.loads((folder / "config.json").read_text()) | keys
+    keys.pop("lablib", None)
+    weights = dict(tree_flatten(module.parameters())) | dict(changes)
+    mx.save_safetensors(str(folder / "model.safetensors"), weights, {"format": "mlx"})
+    (folder / "config.json").write_text(json.dumps(keys))
+    return weights
+
+
+def qwen(folder, width):
+    from mlx_lm.models import qwen3
+
+    sizes = {"hidden_size": width, "intermediate_size": width, "head_dim": width // 4}
+    edit_json(folder / "config.json", model_type="qwen3", **sizes)
+    return qwen3.Model(qwen3.ModelArgs.from_dict(json.loads((folder / "config.json").read_text())))
+
+
+@pytest.mark.parametrize("mode", ["affine", "mxfp4", "nvfp4", "mxfp8", "bitnet"])
+@pytest.mark.filterwarnings("ignore:.* has weights of:RuntimeWarning")
+def test_integers_of_a_packing_that_the_config_names_load_as_before(llama, mode):
+    from mlx_lm.models.bitlinear_layers import bitnet_quantize
+
+    model = qwen(llama, 64)
+    if mode == "bitnet":
+        settings = {"quant_method": "bitnet", "modules_to_not_convert": ["lm_head"]}
+        model, keys = bitnet_quantize(model, settings), {"quantization_config": settings}
+    else:
+        size, bits = {"affine": (32, 4), "nvfp4": (16, 4), "mxfp8": (32, 8)}.get(mode, (32, 4))
+        nn.quantize(model, group_size=size, bits=bits, mode=mode)
+        keys = {"quantization": {"group_size": size, "bits": bits, "mode": mode}}
+    weights = saved_as(llama, model, keys)
+    wanted = mx.uint32 if mode == "affine" else mx.uint8
+    assert wanted in {w.dtype for w in weights.values()}
+    loaded = dict(tree_flatten(zoo.load(llama)[0].parameters()))
+    for name, weight in weights.items():
+        if not mx.issubdtype(weight.dtype, mx.floating):
+            assert loaded[name].dtype == weight.dtype
+            assert mx.array_equal(loaded[name], weight)
+
+
+@pytest.mark.parametrize("made", [mx.int32, mx.uint8, mx.float32])
+@pytest.mark.filterwarnings("ignore:.* has weights of:RuntimeWarning")
+def test_tables_of_ids_load_as_before(llama, monkeypatch, made):
+    """A model may make room for them as floats, too."""
+    from mlx_lm.models import qwen3
+
+    class Model(qwen3.Model):
+        def __init__(self, args):
+            super().__init__(args)
+            self.table = mx.zeros((V,), made)
+
+    make_foreign(llama)
+    monkeypatch.setattr(qwen3, "Model", Model)
+    kind = mx.int64 if made == mx.float32 else made
+    change_weights(llama, {"table": mx.arange(V).astype(kind)})
+    loaded, _ = zoo.load(llama)
+    assert loaded.table.tolist() == list(range(V))
+    assert loaded.table.dtype == kind
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
