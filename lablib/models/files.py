@@ -294,8 +294,8 @@ def floats_for_floats() -> Iterator[None]:
         if wrong:
             kinds, names = ", ".join(sorted({*wrong.values()})), ",\n".join(sorted(wrong))
             raise ValueError(
-                f"{len(wrong)} parameters are of {kinds}, and the model's are floats (FP8 or another"
-                f" packing that its config.json does not name):\n{names}"
+                f"{len(wrong)} parameters are of {kinds}, and the model's are floats (FP8, or "
+                f"another packing that its config.json does not name):\n{names}"
             )
         return load(module, weights, strict)
 
