@@ -16,6 +16,7 @@ from typing import Any
 from lablib import folders
 from lablib.machine import pages, scheduling
 from lablib.machine.arrays import flattened
+from lablib.machine.streams import clear_with_thread
 from lablib.models import files
 from lablib.unknown_options import checks_options
 from lablib.validation import BadType, BadValue, shown
@@ -184,6 +185,7 @@ def _load_with_mlx_lm(name: str, how: str, more: dict[str, Any]) -> tuple[nn.Mod
     import mlx_lm
 
     scheduling.gather_work()
+    clear_with_thread()
     try:
         with files.no_remote_code(), files.module_limit(), files.floats_for_floats():
             settings = {**more.pop("tokenizer_config", {}), "trust_remote_code": False}
