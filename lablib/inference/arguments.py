@@ -9,6 +9,7 @@ from lablib.cache import kv
 from lablib.inference.sampling.options import SamplerOptions
 from lablib.inference.sampling.processors import LogitsProcessor
 from lablib.inference.stop_strings import check_stop, wrapped
+from lablib.machine.streams import clear_with_thread
 from lablib.models.interface import context_of, instead_of_model, vocab_size_of
 from lablib.validation import BadType, BadValue, function, integer, sequence, shown, token_ids
 
@@ -67,6 +68,7 @@ def read_request(
     ``several``. Where there may be more than one completion, ``sampler_options`` and ``max_tokens``
     may be lists, with a value for each.
     """
+    clear_with_thread()
     if several:
         prompts = check_prompts(model, prompt, name)
     else:

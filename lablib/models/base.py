@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from lablib.definitions import FastPath, remember
 from lablib.machine import scheduling
 from lablib.machine.arrays import listed
+from lablib.machine.streams import clear_with_thread
 from lablib.models import kernels, retention, short_forward
 from lablib.models.config import ATTENTION, RETENTION, ModelConfig
 from lablib.unknown_options import checks_options
@@ -234,6 +235,7 @@ class LanguageModel(nn.Module):
             raise BadType(f"config must be a ModelConfig, got {type(config).__name__}")
         self.config = config
         scheduling.gather_work()
+        clear_with_thread()
         with seeded(seed):
             self.model = Stack(config)
             if not config.tie_word_embeddings:

@@ -33,6 +33,8 @@ TOKENIZER_FIELDS = (
 MOST_TOKENS = 10**6  # that a number in tokenizer_config.json may ask for: each is made
 MOST_MODULES = 200_000  # of a model: mlx-lm builds each
 LARGEST = 2**28  # bytes of a JSON file
+LINES, LONGEST = 4, 400  # of an error's text, which may name every parameter of a model
+IDS = mx.int32, mx.int64  # a table of ids may be one of floats where it is built
 _building = threading.RLock()  # who builds counts what is built
 # What a tokenizer is asked when it is loaded: a damaged one gives up then, and not in a lesson.
 TRIAL = "", "éa", "".join(map(chr, range(32, 127))) + "\n\té≠"
@@ -161,9 +163,32 @@ def fill(module: nn.Module, weights: dict[str, mx.array], path: Path) -> None:
             raise BadValue(f"{path} is corrupt: {name} must hold finite floating-point numbers")
     try:
         module.load_weights(list(weights.items()))
-    except ValueError as error:  # MLX names all that are wrong, on lines of their own
-        why = " ".join(str(error).split())
-        raise BadValue(f"{path} does not fit its config.json: {why[:200]}") from None
+    except ValueError as error:
+        raise BadValue(f"{path} does not fit its config.json: {one_line(error)}") from None
+
+
+def one_line(error: BaseException) -> str:
+    """Return an error's text on one line: of a list that fills lines the first, and how many more.
+
+    MLX and mlx-lm write a header, and under it each parameter that is wrong.
+    """
+    text = str(error).strip()
+    if isinstance(error, KeyError) or not text:  # a key alone says nothing
+        text = f"{type(error).__name__} {text}"
+    lines = text.splitlines()
+    more = len(lines) - LINES
+    kept = [*lines[:LINES], *([f"and {more} more"] if more > 0 else [])]
+    return " ".join(" ".join(kept).split())[:LONGEST]
+
+
+def missing_shards(path: Path) -> list[str]:
+    """Return the files that a directory's index names and that are not there."""
+    index = path / "model.safetensors.index.json"
+    files: Any = None
+    with suppress(BadValue):  # it is not what could not be read: mlx-lm doesn't look at it
+        files = read_json(index).get("weight_map")
+    names = {str(name) for name in files.values()} if isinstance(files, dict) else set()
+    return sorted(name for name in names if not (path / name).is_file())
 
 
 def check_scale(path: Path) -> None:
@@ -246,6 +271,40 @@ def module_limit() -> Iterator[None]:
             yield
         finally:
             every.__init__ = begin
+
+
+@contextmanager
+def floats_for_floats() -> Iterator[None]:
+    """Refuse integers where the layer that was built holds floats.
+
+    MLX compares names and shapes alone: it takes a weight of FP8, whose bytes come as uint8, for
+    numbers up to 255 wherever no config.json said what they are.
+    """
+    every: Any = nn.Module
+
+    def compare(module: nn.Module, weights: Any, strict: bool = True) -> nn.Module:
+        built = {name: array.dtype for name, array in flattened(module.parameters())}
+        wrong = {
+            name: str(array.dtype).removeprefix("mlx.core.")
+            for name, array in ([] if isinstance(weights, str) else weights)
+            if mx.issubdtype(built.get(name, array.dtype), mx.floating)
+            and not mx.issubdtype(array.dtype, mx.floating)
+            and array.dtype not in IDS
+        }
+        if wrong:
+            kinds, names = ", ".join(sorted({*wrong.values()})), ",\n".join(sorted(wrong))
+            raise ValueError(
+                f"{len(wrong)} parameters are of {kinds}, and the model's are floats (FP8, or "
+                f"another packing that its config.json does not name):\n{names}"
+            )
+        return load(module, weights, strict)
+
+    with _building:
+        load, every.load_weights = every.load_weights, compare
+        try:
+            yield
+        finally:
+            every.load_weights = load
 
 
 def try_out(tokenizer: Any) -> None:

@@ -16,6 +16,7 @@ from typing import Any
 from lablib import folders
 from lablib.machine import pages, scheduling
 from lablib.machine.arrays import flattened
+from lablib.machine.streams import clear_with_thread
 from lablib.models import files
 from lablib.unknown_options import checks_options
 from lablib.validation import BadType, BadValue, shown
@@ -184,8 +185,9 @@ def _load_with_mlx_lm(name: str, how: str, more: dict[str, Any]) -> tuple[nn.Mod
     import mlx_lm
 
     scheduling.gather_work()
+    clear_with_thread()
     try:
-        with files.no_remote_code(), files.module_limit():
+        with files.no_remote_code(), files.module_limit(), files.floats_for_floats():
             settings = {**more.pop("tokenizer_config", {}), "trust_remote_code": False}
             loaded: Any = mlx_lm.load(name, tokenizer_config=settings, **more)
             files.try_out(loaded[1])
@@ -194,5 +196,8 @@ def _load_with_mlx_lm(name: str, how: str, more: dict[str, Any]) -> tuple[nn.Mod
             return loaded
     # Whatever goes wrong inside, the caller gets one line about it: one architecture calls exit.
     except (Exception, SystemExit) as error:
-        first_line = (str(error).strip() or type(error).__name__).splitlines()[0]
-        raise BadValue(f"name: could not load {name!r} {how}: {first_line}") from error
+        lost = files.missing_shards(Path(name))
+        why = f"{', '.join(lost)} is missing, which its index names: " if lost else ""
+        raise BadValue(
+            f"name: could not load {name!r} {how}: {why}{files.one_line(error)}"
+        ) from error

@@ -301,8 +301,8 @@ def test_a_hub_id_goes_to_mlx_lm(monkeypatch):
         raise ConnectionError("no network\nwith many more lines")
 
     monkeypatch.setattr(mlx_lm, "load", offline)
-    said = "name: could not load 'some/model' from the Hugging Face hub: no network"
-    assert refusal("some/model") == said
+    said = "name: could not load 'some/model' from the Hugging Face hub: no network with many more"
+    assert refusal("some/model") == f"{said} lines"
 
 
 @pytest.mark.parametrize("name", ["targett", "./no/such/dir", "/no/such", "a/b/c", "", "draft.txt"])
@@ -505,6 +505,184 @@ def test_weights_of_another_model(llama):
         weights = {n: w for n, w in (good | changes).items() if w is not None}
         mx.save_safetensors(str(path), weights)
         assert refusal(llama) == f"{path} does not fit its config.json: {message}"
+
+
+def change_weights(folder, changes, file="model.safetensors"):
+    """Write the weights of a directory again: None is lost, ``...`` are an FP8's bytes."""
+    path = folder / "model.safetensors"
+    good = mx.load(str(path))
+    new = {n: w for n, w in (good | changes).items() if w is not None}
+    new = {n: mx.full(good[n].shape, 60, mx.uint8) if w is ... else w for n, w in new.items()}
+    path.unlink()
+    mx.save_safetensors(str(folder / file), new, {"format": "mlx"})
+    return good
+
+
+LAYER = "model.layers.1.self_attn"
+SCALES = {f"model.layers.{i}.mlp.{n}_proj.weight_scale_inv": mx.ones(1) for n in "ab" for i in "01"}
+LOST = {f"model.layers.{i}.self_attn.{n}_proj.weight": None for n in "qkvo" for i in "01"}
+
+
+@pytest.mark.parametrize("foreign", [False, True])
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"model.extra": mx.ones(3)}, "Received 1 parameters not in model: model.extra."),
+        ({"model.norm.weight": None}, "Missing 1 parameters: model.norm.weight."),
+        (
+            LOST,
+            "Missing 8 parameters: model.layers.0.self_attn.k_proj.weight, "
+            "model.layers.0.self_attn.o_proj.weight, model.layers.0.self_attn.q_proj.weight, "
+            "and 5 more",
+        ),
+        (
+            SCALES,
+            "Received 4 parameters not in model: model.layers.0.mlp.a_proj.weight_scale_inv, "
+            "model.layers.0.mlp.b_proj.weight_scale_inv, "
+            "model.layers.1.mlp.a_proj.weight_scale_inv, and 1 more",
+        ),
+    ],
+)
+def test_parameters_that_do_not_fit_are_named_the_first_and_how_many_more(
+    llama, foreign, changes, said
+):
+    if foreign:
+        make_foreign(llama)
+    change_weights(llama, changes)
+    assert refusal(llama).endswith(f": {said}")
+
+
+def test_the_head_of_a_tied_model_is_named(llama):
+    """mlx-lm's Gemma has no head of its own, whatever its config.json says."""
+    edit_json(llama / "config.json", lablib=..., model_type="gemma", head_dim=4)
+    refused = refusal(llama)
+    assert "Received" in refused
+    assert "not in model: lm_head.weight" in refused
+
+
+@pytest.mark.parametrize("index", ["whole", "broken", None])
+def test_a_missing_shard_is_named_by_its_file(llama, index):
+    make_foreign(llama)
+    names = change_weights(llama, LOST, "model-00001-of-00002.safetensors")
+    shards = {name: f"model-0000{1 + (name in LOST)}-of-00002.safetensors" for name in names}
+    text = json.dumps({"weight_map": shards}) if index == "whole" else "{"
+    if index:
+        (llama / "model.safetensors.index.json").write_text(text)
+    lost = "model-00002-of-00002.safetensors is missing, which its index names: "
+    why = (lost if index == "whole" else "") + "Missing 8 parameters: model.layers.0."
+    assert f"with mlx-lm: {why}" in refusal(llama)
+
+
+@pytest.mark.parametrize(
+    ("keys", "said"),
+    [
+        ({"model_type": ...}, "KeyError 'model_type'"),
+        ({"quantization": {"bits": 4}}, "KeyError 'group_size'"),
+        ({"hidden_size": ...}, "missing 1 required positional argument: 'hidden_size'"),
+    ],
+)
+def test_a_key_that_mlx_lm_lacks_is_called_one(llama, keys, said):
+    make_foreign(llama)
+    edit_json(llama / "config.json", **keys)
+    assert refusal(llama).endswith(said)
+
+
+def test_all_lines_of_a_reason_are_heard(llama, tmp_path):
+    make_foreign(llama)
+    (tmp_path / "adapter_config.json").write_text(
+        json.dumps({"fine_tune_type": "full", "num_layers": 1, "lora_parameters": {}})
+    )
+    mx.save_safetensors(str(tmp_path / "adapters.safetensors"), {"model.none": mx.ones(2)})
+    said = "incompatible tensors: model.none: not an adapter parameter in the model"
+    assert refusal(llama, adapter_path=tmp_path).endswith(said)
+    (llama / "tokenizer.json").unlink()
+    assert "(1) a `tokenizers` library serialization file" in refusal(llama)
+
+
+# --- integers for floats ----------------------------------------------------------------------
+@pytest.mark.parametrize("kind", [mx.uint8, mx.int8, mx.uint16, mx.uint32])
+@pytest.mark.parametrize("names", [("lm_head.weight",), (f"{LAYER}.q_proj.weight", *LOST)])
+def test_integers_for_a_layer_of_floats_are_refused_by_name(llama, kind, names):
+    """The bytes of FP8 come as uint8, and no config.json says so: they would be numbers to 255."""
+    make_foreign(llama)
+    old = mx.load(str(llama / "model.safetensors"))
+    change_weights(llama, {name: mx.full(old[name].shape, 60, kind) for name in names})
+    refused, many = refusal(llama), len({*names})
+    assert f": {many} parameters are of {str(kind)[9:]}, and the model's are floats" in refused
+    assert f"{min(names)}" in refused
+    assert refused.endswith("and 5 more") == (many == 8)
+
+
+def test_integers_in_an_adapter_are_refused_by_name(llama, tmp_path):
+    make_foreign(llama)
+    (tmp_path / "adapter_config.json").write_text(
+        json.dumps({"fine_tune_type": "full", "num_layers": 1, "lora_parameters": {}})
+    )
+    bytes_ = mx.full((16,), 60, mx.uint8)
+    mx.save_safetensors(str(tmp_path / "adapters.safetensors"), {"model.norm.weight": bytes_})
+    refused = refusal(llama, adapter_path=tmp_path)
+    assert refused.endswith("not name): model.norm.weight")
+
+
+def saved_as(folder, module, keys, changes=()):
+    """Write a model of mlx-lm's as it stands."""
+    keys = json.loads((folder / "config.json").read_text()) | keys
+    keys.pop("lablib", None)
+    weights = dict(tree_flatten(module.parameters())) | dict(changes)
+    mx.save_safetensors(str(folder / "model.safetensors"), weights, {"format": "mlx"})
+    (folder / "config.json").write_text(json.dumps(keys))
+    return weights
+
+
+def qwen(folder, width):
+    from mlx_lm.models import qwen3
+
+    sizes = {"hidden_size": width, "intermediate_size": width, "head_dim": width // 4}
+    edit_json(folder / "config.json", model_type="qwen3", **sizes)
+    return qwen3.Model(qwen3.ModelArgs.from_dict(json.loads((folder / "config.json").read_text())))
+
+
+@pytest.mark.parametrize("mode", ["affine", "mxfp4", "nvfp4", "mxfp8", "bitnet"])
+@pytest.mark.filterwarnings("ignore:.* has weights of:RuntimeWarning")
+def test_integers_of_a_packing_that_the_config_names_load_as_before(llama, mode):
+    from mlx_lm.models.bitlinear_layers import bitnet_quantize
+
+    model = qwen(llama, 64)
+    if mode == "bitnet":
+        settings = {"quant_method": "bitnet", "modules_to_not_convert": ["lm_head"]}
+        model, keys = bitnet_quantize(model, settings), {"quantization_config": settings}
+    else:
+        size, bits = {"affine": (32, 4), "nvfp4": (16, 4), "mxfp8": (32, 8)}.get(mode, (32, 4))
+        nn.quantize(model, group_size=size, bits=bits, mode=mode)
+        keys = {"quantization": {"group_size": size, "bits": bits, "mode": mode}}
+    weights = saved_as(llama, model, keys)
+    wanted = mx.uint32 if mode == "affine" else mx.uint8
+    assert wanted in {w.dtype for w in weights.values()}
+    loaded = dict(tree_flatten(zoo.load(llama)[0].parameters()))
+    for name, weight in weights.items():
+        if not mx.issubdtype(weight.dtype, mx.floating):
+            assert loaded[name].dtype == weight.dtype
+            assert mx.array_equal(loaded[name], weight)
+
+
+@pytest.mark.parametrize("made", [mx.int32, mx.uint8, mx.float32])
+@pytest.mark.filterwarnings("ignore:.* has weights of:RuntimeWarning")
+def test_tables_of_ids_load_as_before(llama, monkeypatch, made):
+    """A model may make room for them as floats, too."""
+    from mlx_lm.models import qwen3
+
+    class Model(qwen3.Model):
+        def __init__(self, args):
+            super().__init__(args)
+            self.table = mx.zeros((V,), made)
+
+    make_foreign(llama)
+    monkeypatch.setattr(qwen3, "Model", Model)
+    kind = mx.int64 if made == mx.float32 else made
+    change_weights(llama, {"table": mx.arange(V).astype(kind)})
+    loaded, _ = zoo.load(llama)
+    assert loaded.table.tolist() == list(range(V))
+    assert loaded.table.dtype == kind
 
 
 @pytest.mark.parametrize(

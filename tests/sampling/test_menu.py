@@ -188,6 +188,85 @@ def test_repeats_are_counted_back_to_a_breaker():
     assert menu.repeats([5]) == {}
 
 
+def repeats_pair_by_pair(text, breakers=()):
+    """Each place beside the end, one token after another: quadratic where a text repeats."""
+    longest = {}
+    for place in range(1, len(text)):
+        n = 0
+        while n < place and text[place - 1 - n] == text[-1 - n] not in breakers:
+            n += 1
+        if n and text[place] not in breakers:
+            longest[text[place]] = max(n, longest.get(text[place], 0))
+    return longest
+
+
+@pytest.mark.parametrize("kinds", [1, 2, 3, 30])
+def test_repeats_are_those_of_every_pair_of_places(kinds):
+    """Random texts, random passages again and again, breakers at the end, none, all, some."""
+    rng = np.random.default_rng(kinds)
+    for _ in range(1500):
+        text = rng.integers(0, kinds, size=rng.integers(0, 40)).tolist()
+        if rng.random() < 0.5:
+            text = (text[: rng.integers(1, 9)] * 20)[: rng.integers(0, 60)]
+        breakers = rng.choice(kinds, size=rng.integers(0, min(kinds, 3) + 1), replace=False)
+        breakers = frozenset(breakers.tolist() if rng.random() < 0.7 else [])
+        wanted = repeats_pair_by_pair(text, breakers)
+        assert menu.repeats(text, breakers) == wanted
+        item = menu.dry(1.5, 1.5, 2, breakers)
+        losses = [1.5 * 1.5 ** min(n - 2, 60) if n >= 2 else 0.0 for n in range(80)]
+        lost = [losses[wanted.get(token, 0)] for token in range(kinds)]
+        found = item(mx.array(text, mx.int32), mx.zeros((1, kinds)))
+        np.testing.assert_allclose(np.array(-found[0]), lost, rtol=1e-6)
+
+
+class Compared(int):
+    """A token that counts how often it is compared with another."""
+
+    times = 0
+
+    def __eq__(self, other):
+        type(self).times += 1
+        return int(self) == int(other)
+
+    __hash__ = int.__hash__
+
+
+SHAPES = {
+    "one token": lambda n: [7] * n,
+    "two in turn": lambda n: [7, 8] * (n // 2),
+    "one, and another at the end": lambda n: [7] * (n - 1) + [8],
+    "a passage of a half": lambda n: [*range(n // 2)] * 2,
+    "Fibonacci's": lambda n: fibonacci(n),
+}
+
+
+def fibonacci(n):
+    before, text = [7], [7, 8]
+    while len(text) < n:
+        before, text = text, text + before
+    return text[:n]
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("breakers", [(), (9,)])
+def test_the_steps_of_dry_grow_as_the_text(shape, breakers, monkeypatch):
+    """Steps are counted, not timed: comparisons of tokens, which were n² / 2 of equal ones."""
+    monkeypatch.setattr(menu, "listed", lambda tokens: [*map(Compared, tokens.tolist())])
+    steps = {}
+    for n in (500, 1000, 4000):
+        Compared.times = 0
+        menu.dry(breakers=breakers)(mx.array(SHAPES[shape](n)), mx.zeros((1, 5000)))
+        steps[n] = Compared.times
+        assert steps[n] <= 6 * n, steps
+
+
+def test_a_long_passage_loses_what_the_longest_one_that_counts_does():
+    x = mx.zeros((1, 9))
+    lost = [-menu.dry()(mx.array([7] * n), x)[0, 7].item() for n in (62, 63, 64, 4000)]
+    assert lost[0] == pytest.approx(0.8 * 1.75**59)
+    assert lost[1:] == [pytest.approx(0.8 * 1.75**60)] * 3
+
+
 # --- every door -------------------------------------------------------------------------------
 
 PROMPT = [3, 1, 4, 3, 1]

@@ -8,6 +8,7 @@ import json
 import math
 import re
 from collections import Counter
+from types import SimpleNamespace
 
 from lablib import extras, generate
 from lablib.inference import (
@@ -30,10 +31,14 @@ from lablib.models import zoo
 import mlx.core as mx
 import numpy as np
 import pytest
+from mlx_lm.tokenizer_utils import TokenizerWrapper
 from oracles.enumeration import Language, joint, spoken
 from oracles.scripted import Recorder, random_table
 from oracles.speculation import near, target
 from oracles.steering import TableLM, conditioned, off_by, too_far
+from tokenizers import Tokenizer, decoders, pre_tokenizers
+from tokenizers import models as token_models
+from transformers import PreTrainedTokenizerFast
 
 RARE = 1e-7
 TEXTS = ["<end>", "a", "b", "ab", "ba", "c", "1", "2", "12", "(", ")", ",", "{", "}", '"', ":", "-"]
@@ -502,6 +507,157 @@ def test_a_shipped_model_writes_json_and_sums():
 # --- the edges --------------------------------------------------------------------------------
 
 
+# --- tokenizers of every kind -----------------------------------------------------------------
+WORDS = ["\u2581", "a", "b", "\u2581a", "ab", "\u2581ab", "é", "\u2581é", "1", "12", ".", "\u2581."]
+BYTES = [f"<0x{byte:02X}>" for byte in range(256)]
+PIECES = ["a", "##a", "b", "##b", "ab", "##ab", "é", "##é", "1", "##12", ".", "##.", "'", "n't"]
+SENTENCEPIECE = decoders.Sequence(
+    [
+        decoders.Replace("\u2581", " "),
+        decoders.ByteFallback(),
+        decoders.Fuse(),
+        decoders.Strip(" ", 1, 0),
+    ]
+)
+FIRST = ["<unk>", "</s>", "<s>"]
+
+
+def bpe(words, decoder, **options):
+    """Whatever it cuts a text into, what its tokens are is what is looked at."""
+    model = token_models.BPE({word: i for i, word in enumerate([*FIRST, *words])}, [], **options)
+    return foreign(model, decoder)
+
+
+def unigram(words, decoder, byte_fallback=False, **options):
+    scores = [(word, -float(i)) for i, word in enumerate([*FIRST, *words])]
+    model = token_models.Unigram(scores, unk_id=0, byte_fallback=byte_fallback)
+    return foreign(model, decoder, **options)
+
+
+def wordpiece(cleanup, words=PIECES):
+    vocabulary = {word: i for i, word in enumerate([*FIRST, *words])}
+    model = token_models.WordPiece(vocabulary, unk_token="<unk>")
+    return foreign(model, decoders.WordPiece(cleanup=cleanup))
+
+
+def foreign(model, decoder, **options):
+    made = Tokenizer(model)
+    if decoder is not None:
+        made.decoder = decoder
+    made.add_special_tokens(FIRST)
+    made.add_tokens(["b a"])
+    return PreTrainedTokenizerFast(tokenizer_object=made, eos_token="</s>", **options)
+
+
+LETTERS = pre_tokenizers.ByteLevel.alphabet()
+READ = {
+    "byte-level BPE": lambda: bpe(sorted({*LETTERS, "ab", "Ġa", "Ã©"}), decoders.ByteLevel()),
+    "SentencePiece BPE": lambda: bpe([*BYTES, *WORDS], SENTENCEPIECE, byte_fallback=True),
+    "SentencePiece Unigram": lambda: unigram([*BYTES, *WORDS], SENTENCEPIECE, byte_fallback=True),
+    "Unigram without bytes": lambda: unigram(WORDS, decoders.Metaspace()),
+    "Unigram whose bytes are no bytes": lambda: unigram([*BYTES, *WORDS], decoders.Metaspace()),
+    "Unigram that begins without a space": lambda: unigram(
+        WORDS, decoders.Metaspace(prepend_scheme="never")
+    ),
+    "BPE without bytes": lambda: bpe(WORDS, decoders.Metaspace()),
+    "BPE of letters": lambda: bpe(WORDS, decoders.Fuse()),
+    "WordPiece": lambda: wordpiece(False),
+    "WordPiece that cleans up": lambda: wordpiece(True),
+}
+AGAIN = [s + w for w in ("a", "b", "ab", "12", "é") for s in ("", " ")]
+LANGUAGES = {  # regular expressions, and all their texts
+    "( ?(a|b|ab|12|é)){0,3}": [
+        "".join(words) for n in range(4) for words in itertools.product(AGAIN, repeat=n)
+    ],
+    r"a\.|a \.|ban't|<unk> <0x41>é": ["a.", "a .", "ban't", "<unk> <0x41>é"],
+}
+
+
+def added_text(tokenizer, prompt, tokens):
+    """What tokens add to a prompt's text, special ones shown."""
+    return tokenizer.decode([*prompt, *tokens])[len(tokenizer.decode(prompt)) :]
+
+
+@pytest.mark.parametrize("wrap", [TokenizerWrapper, lambda own: own], ids=["mlx-lm's", "its own"])
+@pytest.mark.parametrize("regex", LANGUAGES)
+@pytest.mark.parametrize("kind", READ)
+def test_every_text_of_a_grammar_and_only_these_by_tokenizers_of_every_kind(kind, regex, wrap):
+    """At each step each token: it may come if the whole, decoded, goes on to a text of it."""
+    tokenizer, rng = READ[kind](), np.random.default_rng(3)
+    grammar = Grammar(wrap(tokenizer), regex=regex)
+    special, end = {0, 1, 2}, 1
+    assert grammar.vocabulary.stop_tokens == {end}
+    prompt, language = tokenizer.convert_tokens_to_ids(["b", "a"]), {*LANGUAGES[regex]}
+    begun = {text[:n] for text in language for n in range(len(text) + 1)}
+    ended = 0
+    for _ in range(12):
+        walk, tokens, text = grammar.copy(), [], ""
+        walk.read(prompt)
+        while True:
+            allowed = {*ids_of(walk)}
+            if "\ufffd" not in text:  # else it is cut inside a character
+                assert (end in allowed) == (text in language)
+                assert not allowed & special - {end}
+                for token in {*range(len(tokenizer))} - special:
+                    longer = added_text(tokenizer, prompt, [*tokens, token])
+                    if "\ufffd" not in longer:
+                        may = len(longer) > len(text) and longer in begun
+                        assert (token in allowed) == may, (text, longer)
+            ended += end in allowed
+            if not allowed - {end}:
+                break
+            tokens.append(int(rng.choice([*allowed - {end}])))
+            walk.read([*prompt, *tokens])
+            text = added_text(tokenizer, prompt, tokens)
+    assert ended > 3
+
+
+@pytest.mark.parametrize(
+    ("make", "how"),
+    [
+        (lambda: bpe(WORDS, None), "no decoder"),
+        (lambda: bpe(["a</w>"], decoders.BPEDecoder("</w>")), "BPEDecoder"),
+        (lambda: bpe(WORDS, decoders.CTC()), "CTC"),
+        (
+            lambda: bpe(WORDS, decoders.Sequence([decoders.ByteFallback(), decoders.Metaspace()])),
+            "ByteFallback and Metaspace",
+        ),
+        (
+            lambda: unigram(WORDS, decoders.Metaspace(), clean_up_tokenization_spaces=True),
+            "Metaspace and clean_up_tokenization_spaces",
+        ),
+    ],
+)
+def test_a_tokenizer_whose_tokens_hang_on_their_neighbours_is_refused_by_name(make, how):
+    told = "tokens must be a fast tokenizer that is byte-level, SentencePiece's or WordPiece, or te"
+    tokenizer = make()
+    for each in (tokenizer, TokenizerWrapper(tokenizer)):
+        with pytest.raises(TypeError, match=f"^{told}xts, got one that decodes by {how}$"):
+            Vocabulary(each)
+
+
+def test_a_slow_tokenizer_is_refused_by_name():
+    slow = SimpleNamespace(convert_tokens_to_ids=int, eos_token_id=1)
+    with pytest.raises(TypeError, match=r"tokens must be a fast .*, got the slow SimpleNamespace"):
+        Vocabulary(slow)
+
+
+@pytest.mark.parametrize("kind", READ)
+def test_the_ends_of_a_tokenizer_are_ids_that_it_has(kind):
+    tokenizer = READ[kind]()
+    for stops, told in (
+        ([10**9], "stop_tokens must be between 0 and"),
+        ([None], "stop_tokens must be an int"),
+        ([], "stop_tokens must name a token that ends a text"),
+    ):
+        with pytest.raises((ValueError, TypeError), match=told):
+            Vocabulary(tokenizer, stops)
+    tokenizer.eos_token = None
+    with pytest.raises(ValueError, match="stop_tokens must name a token that ends a text"):
+        Vocabulary(tokenizer)
+    assert Vocabulary(tokenizer, [2, 3]).stop_tokens == {2, 3}
+
+
 def test_what_cannot_be_read_is_refused(vocabulary, model):
     deep = {}
     for _ in range(10**5):
@@ -521,6 +677,7 @@ def test_what_cannot_be_read_is_refused(vocabulary, model):
         (lambda: Vocabulary(["a"]), "stop_tokens must name a token"),
         (lambda: Vocabulary(["a"], [3]), "stop_tokens must be between 0 and 0"),
         (lambda: Vocabulary(3), "tokens must be a sequence of texts"),
+        (lambda: Vocabulary(["a", 3], [0]), r"tokens\[1\] must be a text, got 3"),
         (
             lambda: speculative_sample_n(model, GrammarDrafter(), PROMPT, 2, **HOW),
             "logits_processors must hold a Grammar for a GrammarDrafter",

@@ -22,6 +22,7 @@ from lablib.inference.async_lm.plan import WIDTH, Advance, Prompt, TokenRun
 from lablib.inference.async_lm.records import BatchRecord, Records
 from lablib.inference.sampling.text_sampler import NOT_FINITE
 from lablib.inference.sampling.transforms import log_softmax
+from lablib.machine.streams import clear_with_thread
 from lablib.models.interface import agree, find_out, vocab_size_of
 from lablib.validation import BadValue
 
@@ -88,6 +89,7 @@ class BatchEvaluator:
         keys and values are missing. A generator that stops before each forward. Closing it early
         frees all it holds; an error in a forward leaves the cache as it was before.
         """
+        clear_with_thread()
         trie = self.trie
         missing: dict[Prompt, Match] = {}
         alone: list[Prompt] = []

@@ -22,6 +22,8 @@ from lablib.validation import BadValue, integer, number, token_ids
 
 import mlx.core as mx
 
+STEEPEST = 60  # the highest power of DRY's base: what stood there longer loses no more
+
 
 def top_n_sigma(n: float = 1.0) -> LogitsProcessor:
     """Keep the tokens whose logit is within ``n`` standard deviations of the best.
@@ -138,33 +140,49 @@ def dry(
 
     If the last L tokens of the text stood before a token already, and L is at least
     ``allowed_length``, its logit loses ``multiplier`` · ``base`` ^ (L - allowed_length), for the
-    longest such L. No passage goes over ``breakers``, ids such as a newline's (p-e-w 2024,
-    text-generation-webui, pull request 5637).
+    longest such L; the power is 60 at most. No passage goes over ``breakers``, ids such as a
+    newline's (p-e-w 2024, text-generation-webui, pull request 5637).
     """
     multiplier, base = number("multiplier", multiplier, 0.0), number("base", base, 1.0, 100.0)
     allowed_length = integer("allowed_length", allowed_length, 1)
     stops = frozenset(token_ids("breakers", [*breakers], allow_empty=True))
 
     def penalise(tokens: mx.array, logits: mx.array) -> mx.array:
-        longest = repeats(listed(tokens), stops)
+        longest = repeats(listed(tokens), stops, allowed_length + STEEPEST)
         long = {token: n for token, n in longest.items() if n >= allowed_length}
         if not long:
             return logits
-        losses = [multiplier * base ** min(n - allowed_length, 60) for n in long.values()]
+        losses = [multiplier * base ** (n - allowed_length) for n in long.values()]
         return logits.at[:, mx.array([*long])].subtract(mx.array(losses))
 
     return penalise
 
 
-def repeats(text: list[int], breakers: Collection[int] = ()) -> dict[int, int]:
-    """Return how many tokens of the text's end stood before each token, at most, if any."""
+def repeats(
+    text: list[int], breakers: Collection[int] = (), most: int | None = None
+) -> dict[int, int]:
+    """Return how many tokens of the text's end stood before each token, if any, up to ``most``.
+
+    All ends are compared in one walk from behind, the Z-function of the text read backwards
+    (Gusfield 1997): what is known to be equal is not looked at again, so that a text of one token
+    over and over takes no longer than another.
+    """
+    back = text[::-1]
+    end = next((i for i, token in enumerate(back) if token in breakers), len(back))
+    limit = end if most is None else min(end, most)  # no passage is longer
     longest: dict[int, int] = {}
-    for place in range(1, len(text)):
-        n = 0
-        while n < place and text[place - 1 - n] == text[-1 - n] not in breakers:
+    lengths = [0] * len(back)
+    start = stop = 0  # back[start:stop] is known to be how back begins
+    for i in range(1, len(back)):
+        n = min(lengths[i - start], stop - i) if i < stop else 0
+        while n < limit and i + n < len(back) and back[n] == back[i + n]:
             n += 1
-        if n and text[place] not in breakers:
-            longest[text[place]] = max(n, longest.get(text[place], 0))
+        lengths[i] = n
+        if i + n > stop:
+            start, stop = i, i + n
+        token = back[i - 1]
+        if n > longest.get(token, 0) and token not in breakers:
+            longest[token] = n
     return longest
 
 

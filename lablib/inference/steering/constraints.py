@@ -20,6 +20,7 @@ from lablib.extras import need
 from lablib.inference.sampling.text_sampler import TextSampler
 from lablib.inference.speculation.drafter import Drafter, Limits, Texts
 from lablib.inference.speculation.proposal import Proposal
+from lablib.inference.stop_strings import wrapped
 from lablib.unknown_options import checks_options
 from lablib.validation import BadType, BadValue, integer, sequence, shown
 
@@ -27,6 +28,8 @@ import mlx.core as mx
 import numpy as np
 
 LONGEST = 200  # letters of why one can't be read, which may quote all of it
+TOKENIZERS = "a fast tokenizer that is byte-level, SentencePiece's or WordPiece, or texts"
+_BY_BYTES = {"Replace", "ByteFallback", "Fuse", "Strip"}  # decoders, as SentencePiece's are written
 _FREE = '%llguidance {"no_forcing": true}\n'  # else only the tokenizer's own way is allowed
 
 
@@ -35,11 +38,13 @@ class Vocabulary:
     """The bytes of each token. To make one takes a while: grammars may share it.
 
     Args:
-        tokens: a tokenizer of Hugging Face or mlx-lm's wrapper of one; or each token's text, in
-            order of the ids.
+        tokens: a fast tokenizer of Hugging Face, or mlx-lm's wrapper of one: byte-level,
+            SentencePiece's (BPE or Unigram, with bytes or without) or WordPiece. Or each token's
+            text, in order of the ids.
         stop_tokens: ids that end a text; None: the tokenizer's own.
 
     Raises:
+        BadType, BadValue: it is a tokenizer of another kind, or no token ends a text.
         ImportError: llguidance is missing: ``pip install "lablib[grammar]"``.
 
     Example:
@@ -52,16 +57,47 @@ class Vocabulary:
         need("grammars", "llguidance", extra="grammar")
         from llguidance import LLTokenizer, TokenizerWrapper
 
-        backend = getattr(tokens, "backend_tokenizer", None)
-        if backend is not None:
-            own = getattr(tokens, "eos_token_ids", None) or [tokens.eos_token_id]
-            stops = sorted(own if stop_tokens is None else stop_tokens)
-            self.table = LLTokenizer(backend.to_str(), eos_token=stops)
+        if hasattr(tokens, "convert_tokens_to_ids"):
+            size, texts, special = _spelling(tokens)
+            if stop_tokens is None:
+                stop_tokens = sorted(wrapped(tokens).eos_token_ids - {None})
         else:
-            spelled = _Spelled(sequence("tokens", tokens, "texts"), list(stop_tokens or ()))
-            stops = spelled.special_token_ids
-            self.table = LLTokenizer(TokenizerWrapper(spelled), eos_token=stops, slices=[])
+            texts, special = sequence("tokens", tokens, "texts"), []
+            size = len(texts)
+        stops = [integer("stop_tokens", i, 0, size - 1) for i in stop_tokens or ()]
+        if not stops:
+            raise BadValue("stop_tokens must name a token that ends a text, got none")
+        if texts is None:
+            self.table = LLTokenizer(tokens.backend_tokenizer.to_str(), eos_token=stops)
+        else:
+            spelled = TokenizerWrapper(_Spelled(texts, stops, [*stops, *special]))
+            self.table = LLTokenizer(spelled, eos_token=stops, slices=[])
         self.stop_tokens = frozenset(stops)
+
+
+def _spelling(tokenizer: Any) -> tuple[int, list[str] | None, list[int]]:
+    """Return how many ids there are, the text that each adds to a text, and which are no text.
+
+    None instead of texts where llguidance reads them itself, as bytes. A tokenizer whose tokens'
+    texts hang on their neighbours is refused: a mask would let other texts through.
+    """
+    backend = getattr(tokenizer, "backend_tokenizer", None)
+    if backend is None:
+        raise BadType(f"tokens must be {TOKENIZERS}, got the slow {type(tokenizer).__name__}")
+    size = 1 + max(backend.get_vocab().values(), default=-1)
+    decoder = json.loads(backend.to_str())["decoder"] or {"type": "no decoder"}
+    kinds = [each["type"] for each in decoder.get("decoders", [decoder])]
+    if tokenizer.clean_up_tokenization_spaces and type(backend.model).__name__ != "BPE":
+        kinds.append("clean_up_tokenization_spaces")  # it takes spaces back; never BPE's
+    elif "ByteLevel" in kinds or ("ByteFallback" in kinds and {*kinds} <= _BY_BYTES):
+        return size, None, []
+    elif kinds in (["Metaspace"], ["WordPiece"], ["Fuse"]):
+        pieces = [backend.id_to_token(i) for i in range(size)]
+        decode, before = backend.decoder.decode, "a"  # behind which a token is no beginning
+        texts = ["" if each is None else decode([before, each])[1:] for each in pieces]
+        added = backend.get_added_tokens_decoder()
+        return size, texts, [i for i, token in added.items() if token.special]
+    raise BadType(f"tokens must be {TOKENIZERS}, got one that decodes by {' and '.join(kinds)}")
 
 
 class _Spelled:
@@ -69,11 +105,12 @@ class _Spelled:
 
     bos_token_id = None
 
-    def __init__(self, texts: list[str], stops: list[int]) -> None:
-        if not stops:
-            raise BadValue("stop_tokens must name a token that ends a text, got none")
-        self.special_token_ids = [integer("stop_tokens", i, 0, len(texts) - 1) for i in stops]
-        self.eos_token_id = self.special_token_ids[0]
+    def __init__(self, texts: Sequence[str], stops: list[int], special: list[int]) -> None:
+        self.special_token_ids = special
+        self.eos_token_id = stops[0]
+        for i, text in enumerate(texts):
+            if not isinstance(text, str):
+                raise BadType(f"tokens[{i}] must be a text, got {shown(text)}")
         self.tokens = [text.encode() for text in texts]
 
     def __call__(self, text: bytes) -> list[int]:

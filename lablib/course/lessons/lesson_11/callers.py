@@ -7,6 +7,8 @@ import threading
 from collections.abc import Awaitable, Iterable
 from typing import Any
 
+from lablib.machine.streams import clear_with_thread
+
 
 def together(callers: Iterable[Awaitable[Any]]) -> list[Any]:
     """Run coroutines side by side until all have ended; return what each returned, in order.
@@ -37,6 +39,7 @@ def _run(callers: Iterable[Awaitable[Any]], ended: list[tuple[Any, BaseException
     async def gathered() -> list[Any]:
         return await asyncio.gather(*callers)
 
+    clear_with_thread()
     try:
         with asyncio.Runner(loop_factory=_new_loop) as runner:
             ended.append((runner.run(gathered()), None))
