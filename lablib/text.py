@@ -204,6 +204,7 @@ def stream(
     if stop_tokens is None:
         stop_tokens = tokenizer.eos_token_ids
     settings: dict[str, Any] = {**options, "max_tokens": max_tokens, "stop_tokens": stop_tokens}
+    settings["tokenizer"] = tokenizer
     if draft_model is None:
         refuse_draft_options(settings)
         return TextStream(TokenIterator(model, ids, **settings), tokenizer, stop)

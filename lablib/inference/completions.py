@@ -63,7 +63,8 @@ def samples(
             ``stop_tokens``: ids that end a row, which then leaves the batch; None means the model's
             own, which ``lablib.load`` gives it.
             ``stop``: a string, or several: a row ends at the token that completes one.
-            ``tokenizer``: reads the tokens, to find stop strings.
+            ``tokenizer``: finds stop strings, and its ids alone are drawn. None: all rows of the
+            model are, but of one of ``lablib.load``'s, which knows its tokenizer's ids.
             ``draft_tokens``: 4; how many tokens to draft in a round, at least 1.
             ``rule``: a name in ``rules.RULE``, such as "match" or "block"; None means "rejection".
             ``max_batch``: at most so many rows at a time, to bound memory; None means all.
@@ -120,7 +121,7 @@ def complete(
     if draft_model is not None:
         decoder, read = _with_drafts(request, model, draft_model, *drafts)
     else:
-        decoder = Decoder(TextSampler(request.processors))
+        decoder = Decoder(TextSampler(request.processors, n_known=request.n_known))
         if n is not None:
             read = ReadShared(model, request.step_size)
         else:

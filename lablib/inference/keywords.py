@@ -106,6 +106,7 @@ class DecodeKeywords(OneText, Cuts, total=False):
     """Those that :func:`speculative_decode` passes on."""
 
     stop_tokens: Collection[int] | None
+    tokenizer: Any
 
 
 class StreamKeywords(OneText, SamplerKeywords, total=False):

@@ -17,6 +17,7 @@ from operator import eq
 from typing import Any
 from weakref import WeakKeyDictionary
 
+from lablib.models.interface import knows
 from lablib.validation import BadType, BadValue, sequence, shown
 
 # What comes after so many tokens is decoded alike, whatever stands before them.
@@ -47,7 +48,7 @@ class TextReader:
         self._decode = _decoder_of(tokenizer)
         self._stops = [each.encode(errors="surrogatepass") for each in stop]
         self._traits = _traits_of(tokenizer)
-        self._name: Any = _first_of(tokenizer, "convert_ids_to_tokens", "id_to_token")
+        self._knows = partial(self._traits.knows, tokenizer)
         self._seen = 0  # tokens that were read
         self._window = self._end_of(prompt)  # the last tokens
         self._before = self._decode(self._window)  # the window's text but for what is not certain
@@ -70,7 +71,7 @@ class TextReader:
 
     def _read(self, tokens: Sequence[int]) -> None:
         self._seen += len(tokens)
-        new = [token for token in tokens if self._has_text(token)]
+        new = [*filter(self._knows, tokens)]
         self._window += new
         if new and (not self._ends_in_bytes() or self._may_stop()):
             self._look()
@@ -130,21 +131,12 @@ class TextReader:
         """Return the prompt's last tokens: they have some text, and begin with no byte of a run."""
         n = _CONTEXT
         while True:
-            end = [token for token in prompt[-n:] if self._has_text(token)]
+            end = [*filter(self._knows, prompt[-n:])]
             if n >= len(prompt) or (
                 end and end[0] not in self._traits.bytes and self._decode(end).strip(_BROKEN)
             ):
                 return end
             n *= 2
-
-    def _has_text(self, token: int) -> bool:
-        """Return whether the tokenizer knows an id: a model may have more rows than it."""
-        known = self._traits.has_text
-        if token not in known:
-            known[token] = self._name is None
-            with suppress(IndexError, KeyError, OverflowError, ValueError):
-                known[token] = known[token] or self._name(token) is not None
-        return known[token]
 
 
 def _first_of(tokenizer: Any, *names: str) -> Any:
@@ -224,16 +216,21 @@ def check_stop(stop: Any, tokenizer: Any) -> tuple[str, ...]:
     return tuple(stops)
 
 
+def check_tokenizer(tokenizer: Any) -> Any:
+    """Refuse all but Hugging Face's tokenizers and mlx-lm's wrapper of one."""
+    if not callable(getattr(tokenizer, "convert_tokens_to_ids", None)):
+        wanted = "a Hugging Face tokenizer, or mlx-lm's wrapper of one, as load() returns it"
+        raise BadType(f"tokenizer must be {wanted}, got {type(tokenizer).__name__}")
+    return tokenizer
+
+
 def wrapped(tokenizer: Any) -> Any:
     """Return mlx-lm's wrapper of a tokenizer: Hugging Face's own gets one."""
     if hasattr(tokenizer, "detokenizer"):
         return tokenizer
-    if callable(getattr(tokenizer, "convert_tokens_to_ids", None)):
-        from mlx_lm.tokenizer_utils import TokenizerWrapper
+    from mlx_lm.tokenizer_utils import TokenizerWrapper
 
-        return TokenizerWrapper(tokenizer)
-    wanted = "a Hugging Face tokenizer, or mlx-lm's wrapper of one, as load() returns it"
-    raise BadType(f"tokenizer must be {wanted}, got {type(tokenizer).__name__}")
+    return TokenizerWrapper(check_tokenizer(tokenizer))
 
 
 def _begun(text: str, stops: Sequence[str]) -> int:
@@ -249,11 +246,10 @@ class _Traits:
     Attributes:
         bytes: of the tokens that stand for a byte each, where a run of them makes characters.
         cleaned: what a clean-up of spaces changes.
-        has_text: whether an id has a token, as far as anyone wanted to know.
     """
 
     def __init__(self, tokenizer: Any) -> None:
-        self.has_text: dict[int, bool] = {}
+        self._known: dict[int, bool] = {}  # whether an id has a token
         self.bytes: dict[Any, int] = {}
         self.cleaned: Sequence[str] = ()
         if callable(id_of := _first_of(tokenizer, "convert_tokens_to_ids", "token_to_id")):
@@ -266,6 +262,12 @@ class _Traits:
         if getattr(tokenizer, "clean_up_tokenization_spaces", False):
             trial = tokenizer.decode(tokenizer.encode("a ,b", add_special_tokens=False))
             self.cleaned = () if " ," in trial else _CLEANED
+
+    def knows(self, tokenizer: Any, token: int) -> bool:
+        """Return whether the tokenizer has a token of this id, and keep the answer."""
+        if token not in self._known:
+            self._known[token] = knows(tokenizer, token)
+        return self._known[token]
 
 
 def _traits_of(tokenizer: Any) -> _Traits:
