@@ -19,7 +19,6 @@ from typing import Any, Self, Unpack, overload
 from lablib.inference import completions
 from lablib.inference.arguments import refuse_draft_options
 from lablib.inference.decoding.rows import Best, Samples
-from lablib.inference.decoding.scheduler import SampleParts
 from lablib.inference.decoding.token_iterator import TokenIterator
 from lablib.inference.keywords import (
     SeveralKeywords,
@@ -28,7 +27,7 @@ from lablib.inference.keywords import (
     described,
 )
 from lablib.inference.speculation.speculative_iterator import SpeculativeTokenIterator
-from lablib.inference.stop_strings import TextReader, check_stop, wrapped
+from lablib.inference.stop_strings import OnText, TextReader, check_stop, wrapped
 from lablib.unknown_options import check_options, checks_options
 from lablib.validation import BadType, BadValue, flag, sequence, shown
 
@@ -208,6 +207,7 @@ def stream(
     if stop_tokens is None:
         stop_tokens = tokenizer.eos_token_ids
     settings: dict[str, Any] = {**options, "max_tokens": max_tokens, "stop_tokens": stop_tokens}
+    settings["tokenizer"] = tokenizer
     if draft_model is None:
         refuse_draft_options(settings)
         return TextStream(TokenIterator(model, ids, **settings), tokenizer, stop)
@@ -349,20 +349,22 @@ def _generate_several(
         ids = [_encode(tokenizer, prompt) for prompt in prompts]
     else:
         ids = [_encode(tokenizer, prompts, messages) for messages in conversations]
-    parts = completions.complete(model, ids, draft_model, **options)
-    samples = parts.join()
-    return [_completion(tokenizer, parts, samples, row) for row in range(len(samples))]
+    samples = completions.complete(model, ids, draft_model, **options).join()
+    texts = samples.texts(tokenizer)
+    return [_completion(text, samples, row) for row, text in enumerate(texts)]
 
 
-def _completion(tokenizer: Any, parts: SampleParts, samples: Samples, row: int) -> Completion:
-    """Return the text of one among several completions."""
-    prompt, tokens = parts.prompts[row], samples.tokens[row]
-    reader = TextReader(tokenizer, prompt, parts.stop)
-    reader.read(tokens[: len(tokens) - (tokens[-1] in parts.stops)], last=True)
+def _completion(text: str, samples: Samples, row: int) -> Completion:
+    """Return one among several completions."""
+    tokens = samples.tokens[row]
     reason = "stop" if samples.finished[row] else "length"
-    own = {"prompt_tokens": len(prompt), "tokens": len(tokens), "finish_reason": reason}
+    own = {
+        "prompt_tokens": len(samples.prompts[row]),
+        "tokens": len(tokens),
+        "finish_reason": reason,
+    }
     top = samples.top_logprobs[row]
-    return Completion(reader.text, tokens, samples.logprobs[row], samples.stats | own, top)
+    return Completion(text, tokens, samples.logprobs[row], samples.stats | own, top)
 
 
 def _encode(tokenizer: Any, prompt: Any, messages: Any = None) -> Any:
@@ -386,11 +388,12 @@ def on_text(
 ) -> Callable[[list[int]], Hashable | None]:
     """Make a vote's ``extract`` from a function of text: ``on_text(tokenizer, sums.extract)``.
 
-    Special tokens, such as the one that ends a completion, are not part of the text; a stop string
-    that ended it is.
+    In a vote the text is what ``generate`` makes of the completion, what its tokens add to the
+    prompt's text, but a stop string that ended it is part of it. Called with ids alone the function
+    takes them for a whole text, and a token that ends the tokenizer's texts for its end.
 
     Args:
-        tokenizer: anything with ``decode(ids, skip_special_tokens=True)``.
+        tokenizer: anything with ``decode(ids, skip_special_tokens=False)``.
         function: takes the text of a completion; returns its answer, or None.
 
     Returns:
@@ -404,7 +407,7 @@ def on_text(
         >>> last(tokenizer.encode("Mia finds"))
         'finds'
     """
-    return lambda tokens: function(tokenizer.decode(tokens, skip_special_tokens=True))
+    return OnText(tokenizer, function)
 
 
 def _encode_messages(tokenizer: Any, messages: Any) -> list[int]:

@@ -8,9 +8,9 @@ from typing import Any
 from lablib.cache import kv
 from lablib.inference.sampling.options import SamplerOptions
 from lablib.inference.sampling.processors import LogitsProcessor
-from lablib.inference.stop_strings import check_stop, wrapped
+from lablib.inference.stop_strings import check_stop, check_tokenizer
 from lablib.machine.streams import clear_with_thread
-from lablib.models.interface import context_of, instead_of_model, vocab_size_of
+from lablib.models.interface import context_of, count_known, instead_of_model, vocab_size_of
 from lablib.validation import BadType, BadValue, function, integer, sequence, shown, token_ids
 
 
@@ -27,6 +27,7 @@ class Request:
         stop: strings that end a completion; ``tokenizer`` reads them.
         step_size: how many prompt tokens are read at once.
         cached: tokens in the cache that was given.
+        n_known: how many of the model's ids the tokenizer knows, the first ones; None: all.
     """
 
     prompts: list[list[int]]
@@ -39,6 +40,7 @@ class Request:
     step_size: int
     processors: tuple[LogitsProcessor, ...]
     cached: int
+    n_known: int | None
 
     @property
     def num_ctx(self) -> int:
@@ -81,6 +83,8 @@ def read_request(
         options = [SamplerOptions(**sampler_options)]
     own_seeds = isinstance(sampler_options.get("seed"), list | tuple)
     stop = check_stop(stop, tokenizer)
+    if tokenizer is not None:
+        check_tokenizer(tokenizer)
     request = Request(
         prompts,
         [integer("max_tokens", each, 1) for each in lengths],
@@ -88,13 +92,24 @@ def read_request(
         [0] * len(prompts) if own_seeds else range(len(prompts)),
         check_stops(model, stop_tokens),
         stop,
-        wrapped(tokenizer) if stop else None,
+        tokenizer,
         integer("prefill_step_size", prefill_step_size, 1),
         check_processors(logits_processors),
         check_cache(model, cache),
+        known_ids(model, tokenizer),
     )
     check_lengths(model, prompts, request.lengths, request.cached)
     return request
+
+
+def known_ids(model: Any, tokenizer: Any) -> int | None:
+    """Return how many of the model's ids a text may have; None: all.
+
+    It is a tokenizer that knows, or a model of ``lablib.load``'s, which knows its tokenizer.
+    """
+    if tokenizer is None:
+        return getattr(model, "known_ids", None)
+    return count_known(tokenizer, vocab_size_of(model))
 
 
 def for_each(name: str, value: Any, count: int) -> list[Any]:

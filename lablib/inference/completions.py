@@ -109,7 +109,7 @@ def complete(
     if draft_model is not None:
         decoder, read = _with_drafts(request, model, draft_model, *drafts)
     else:
-        decoder = Decoder(TextSampler(request.processors))
+        decoder = Decoder(TextSampler(request.processors, n_known=request.n_known))
         if n is not None:
             read = ReadShared(model, request.step_size)
         else:

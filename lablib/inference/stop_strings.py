@@ -1,22 +1,39 @@
-"""Stop strings: tokens become text as they come, up to where the text must end.
+"""Token ids become text, in one way for every door, up to the stop string that ends it.
+
+A completion's text is what prompt and completion decode to together, special tokens shown, less the
+longest beginning that it shares with what the prompt decodes to alone. A tokenizer may drop a space
+at the start of a text, and a completion is no start; a prompt that is cut inside a character leaves
+the whole character to the completion.
 
 The engine speaks token ids. A stop string may be cut into tokens in many ways, though, and so it is
 looked for in the text that they make.
 """
 
-from collections.abc import Sequence
-from copy import copy
+from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
+from functools import partial
+from itertools import takewhile
+from operator import eq
 from typing import Any
+from weakref import WeakKeyDictionary
 
+from lablib.models.interface import knows
 from lablib.validation import BadType, BadValue, sequence, shown
 
-# The streaming detokenizer drops a space at the start of a text, and a completion is not a start:
-# it is told the last few tokens of the prompt first.
+# What comes after so many tokens is decoded alike, whatever stands before them.
 _CONTEXT = 8
+_BROKEN = "\ufffd"  # stands for bytes that are no character, or none yet
+_LONGEST = 4  # bytes of a character
+# What Hugging Face's clean-up of spaces changes, where a tokenizer has it; "' " is left by " ' ".
+_CLEANED = (" .", " ?", " !", " ,", " ' ", " n't", " 'm", " 's", " 've", " 're", "' ")
+_KNOWN: "WeakKeyDictionary[Any, _Traits]" = WeakKeyDictionary()
 
 
 class TextReader:
     """Turns tokens into text as they come, up to the stop string that is complete first.
+
+    It decodes the last tokens anew at each step, about a dozen. A run of byte tokens is decoded at
+    its end, or where it may complete a stop string: one broken byte breaks all of it.
 
     Attributes:
         text: its certain part: no later token takes a character back.
@@ -28,9 +45,14 @@ class TextReader:
         self.text = ""
         self.end: int | None = None
         self.stop = stop
-        self._detokenizer = _primed_detokenizer(tokenizer, prompt)
-        self._seen = 0  # tokens that the detokenizer knows
-        self._held = ""  # this may become a stop string
+        self._decode = _decoder_of(tokenizer)
+        self._stops = [each.encode(errors="surrogatepass") for each in stop]
+        self._traits = _traits_of(tokenizer)
+        self._knows = partial(self._traits.knows, tokenizer)
+        self._seen = 0  # tokens that were read
+        self._window = self._end_of(prompt)  # the last tokens
+        self._before = self._decode(self._window)  # the window's text but for what is not certain
+        self._trim_at = len(self._window) + _CONTEXT
 
     def read(self, tokens: Sequence[int], last: bool = False) -> str:
         """Read the new ones among ``tokens``, all there are so far; return the text that they add.
@@ -38,29 +60,143 @@ class TextReader:
         The ``last`` call also gives the text that was held back.
         """
         before = len(self.text)
-        while self._seen < len(tokens) and self.end is None:
-            self._detokenizer.add_token(tokens[self._seen])
-            self._seen += 1
-            self._add(self._detokenizer.last_segment)
+        if self.stop:
+            while self._seen < len(tokens) and self.end is None:
+                self._read(tokens[self._seen : self._seen + 1])
+        else:
+            self._read(tokens[self._seen :])
         if last and self.end is None:
-            self._detokenizer.finalize()
-            self._add(self._detokenizer.last_segment, last)
+            self._look(last)
         return self.text[before:]
 
-    def _add(self, piece: str, last: bool = False) -> None:
-        self._held = seen = self._held + piece
-        if self.stop and not last:  # a detokenizer keeps a space at the end: it may be a stop's
-            ahead = copy(self._detokenizer)
-            ahead.finalize()
-            seen += ahead.last_segment.rstrip("\ufffd")
-        certain = first_stop(seen, self.stop)
-        if certain is not None:
+    def _read(self, tokens: Sequence[int]) -> None:
+        self._seen += len(tokens)
+        new = [*filter(self._knows, tokens)]
+        self._window += new
+        if new and (not self._ends_in_bytes() or self._may_stop()):
+            self._look()
+
+    def _look(self, last: bool = False) -> None:
+        """Decode the window, and add to the text what is certain."""
+        whole = self._decode(self._window)
+        start = len(self._before)
+        if not whole.startswith(self._before):  # the prompt's end has become something else
+            start = sum(takewhile(bool, map(eq, whole, self._before)))
+        new = whole[start:]
+        certain = len(new) if last else self._certain(whole) - start
+        stop = first_stop(new if last else new.rstrip(_BROKEN), self.stop) if self.stop else None
+        if stop is not None:
             self.end = self._seen
-            self._held = seen
-        else:
-            certain = len(seen) - (0 if last else _begun(seen, self.stop))
-        self.text += self._held[:certain]
-        self._held = self._held[certain:]
+            certain = stop
+        elif self.stop and not last:
+            certain -= _begun(new[: max(certain, 0)], self.stop)
+        if certain > 0:
+            self.text += new[:certain]
+            self._before = whole[: start + certain]
+        if len(self._window) >= self._trim_at:
+            self._trim(whole)
+
+    def _certain(self, whole: str) -> int:
+        """Return how much of the window's text no later token can change."""
+        if self._ends_in_bytes():
+            return 0
+        # A character has four bytes at most: more of them are broken for good.
+        certain = max(len(whole.rstrip(_BROKEN)), len(whole) - _LONGEST)
+        return min(certain, len(whole) - _begun(whole, self._traits.cleaned))
+
+    def _trim(self, whole: str) -> None:
+        """Forget the first tokens of the window if the rest is decoded alike without them."""
+        held, window, n = whole[len(self._before) :], self._window, _CONTEXT
+        while n < len(window) and whole.startswith(self._before):
+            inner = range(len(window) - n, 0, -1)
+            start = next((i for i in inner if window[i] not in self._traits.bytes), 0)
+            rest = self._decode(window[start:]) if start else ""
+            if len(rest) > len(held) and rest.endswith(held):
+                self._window, self._before = window[start:], rest[: len(rest) - len(held)]
+                break
+            n *= 2
+        self._trim_at = len(self._window) + _CONTEXT
+
+    def _ends_in_bytes(self) -> bool:
+        return bool(self._window) and self._window[-1] in self._traits.bytes
+
+    def _may_stop(self) -> bool:
+        """Return whether the run of bytes at the window's end may complete a stop string."""
+        longest = max(map(len, self._stops), default=0)
+        values, latest = self._traits.bytes, self._window[: -1 - longest : -1]
+        run = bytes(values[token] for token in takewhile(values.__contains__, latest))[::-1]
+        return any(len(run) < len(each) or run.endswith(each) for each in self._stops)
+
+    def _end_of(self, prompt: Sequence[int]) -> list[int]:
+        """Return the prompt's last tokens: they have some text, and begin with no byte of a run."""
+        n = _CONTEXT
+        while True:
+            end = [*filter(self._knows, prompt[-n:])]
+            if n >= len(prompt) or (
+                end and end[0] not in self._traits.bytes and self._decode(end).strip(_BROKEN)
+            ):
+                return end
+            n *= 2
+
+
+def _first_of(tokenizer: Any, *names: str) -> Any:
+    """Return the first of some attributes that there is: of Hugging Face's, or its backend's."""
+    return next((getattr(tokenizer, name) for name in names if hasattr(tokenizer, name)), None)
+
+
+def _decoder_of(tokenizer: Any) -> Callable[[Sequence[int]], str]:
+    """Return what decodes ids with special tokens shown."""
+    decode = tokenizer.decode
+    owner: Any = getattr(decode, "__self__", None)
+    # Hugging Face's plain class only passes ids on, in four times what its backend takes.
+    is_plain = type(owner).__module__ == "transformers.tokenization_utils_tokenizers"
+    if is_plain and not owner.clean_up_tokenization_spaces:
+        decode = owner.backend_tokenizer.decode
+    return partial(decode, skip_special_tokens=False)
+
+
+class OnText:
+    """A function of a completion's text, as one of its ids.
+
+    Its caller may know the prompt before, and the ids that end a completion; None stands for the
+    tokenizer's end tokens.
+    """
+
+    def __init__(self, tokenizer: Any, function: Callable[[str], Any]) -> None:
+        self._tokenizer, self._function = tokenizer, function
+
+    def __call__(
+        self,
+        tokens: Sequence[int],
+        prompt: Sequence[int] = (),
+        stop_tokens: Collection[int] | None = None,
+    ) -> Any:
+        """Return what the function makes of the text."""
+        return self._function(text_of(self._tokenizer, prompt, tokens, stop_tokens))
+
+
+def text_of(
+    tokenizer: Any,
+    prompt: Sequence[int],
+    tokens: Sequence[int],
+    stop_tokens: Collection[int] | None = None,
+) -> str:
+    """Return the text of a completion; a stop token at its end is no part of it.
+
+    ``stop_tokens`` None stands for the tokenizer's end tokens.
+    """
+    if stop_tokens is None:
+        stop_tokens = _end_tokens(tokenizer, tokens[-1:])
+    ends = bool(tokens) and tokens[-1] in stop_tokens
+    return TextReader(tokenizer, prompt).read(tokens[: len(tokens) - ends], last=True)
+
+
+def _end_tokens(tokenizer: Any, last: Sequence[int]) -> Collection[int]:
+    """Return a tokenizer's end tokens; of one that names none the ``last`` is one if special."""
+    ends = _first_of(tokenizer, "eos_token_ids", "eos_token_id")
+    if ends is not None:
+        return ends if isinstance(ends, Collection) else {ends}
+    return () if tokenizer.decode(last, skip_special_tokens=True) else last
 
 
 def first_stop(text: str, stops: Sequence[str]) -> int | None:
@@ -80,16 +216,21 @@ def check_stop(stop: Any, tokenizer: Any) -> tuple[str, ...]:
     return tuple(stops)
 
 
+def check_tokenizer(tokenizer: Any) -> Any:
+    """Refuse all but Hugging Face's tokenizers and mlx-lm's wrapper of one."""
+    if not callable(getattr(tokenizer, "convert_tokens_to_ids", None)):
+        wanted = "a Hugging Face tokenizer, or mlx-lm's wrapper of one, as load() returns it"
+        raise BadType(f"tokenizer must be {wanted}, got {type(tokenizer).__name__}")
+    return tokenizer
+
+
 def wrapped(tokenizer: Any) -> Any:
     """Return mlx-lm's wrapper of a tokenizer: Hugging Face's own gets one."""
     if hasattr(tokenizer, "detokenizer"):
         return tokenizer
-    if callable(getattr(tokenizer, "convert_tokens_to_ids", None)):
-        from mlx_lm.tokenizer_utils import TokenizerWrapper
+    from mlx_lm.tokenizer_utils import TokenizerWrapper
 
-        return TokenizerWrapper(tokenizer)
-    wanted = "a Hugging Face tokenizer, or mlx-lm's wrapper of one, as load() returns it"
-    raise BadType(f"tokenizer must be {wanted}, got {type(tokenizer).__name__}")
+    return TokenizerWrapper(check_tokenizer(tokenizer))
 
 
 def _begun(text: str, stops: Sequence[str]) -> int:
@@ -99,14 +240,40 @@ def _begun(text: str, stops: Sequence[str]) -> int:
     return next(lengths, 0)
 
 
-def _primed_detokenizer(tokenizer: Any, prompt: Sequence[int]) -> Any:
-    """Return a detokenizer that has read the end of the prompt, and forgotten its text."""
-    from mlx_lm.tokenizer_utils import NaiveStreamingDetokenizer
+class _Traits:
+    """What is to know of a tokenizer to decode a part of a text as within the whole.
 
-    detokenizer = tokenizer.detokenizer
-    for token in prompt[-_CONTEXT:]:
-        detokenizer.add_token(token)
-    if not isinstance(detokenizer, NaiveStreamingDetokenizer):
-        detokenizer.finalize()  # text held back belongs to the prompt, not to the completion
-    _ = detokenizer.last_segment
-    return detokenizer
+    Attributes:
+        bytes: of the tokens that stand for a byte each, where a run of them makes characters.
+        cleaned: what a clean-up of spaces changes.
+    """
+
+    def __init__(self, tokenizer: Any) -> None:
+        self._known: dict[int, bool] = {}  # whether an id has a token
+        self.bytes: dict[Any, int] = {}
+        self.cleaned: Sequence[str] = ()
+        if callable(id_of := _first_of(tokenizer, "convert_tokens_to_ids", "token_to_id")):
+            ids: list[Any] = [id_of(f"<0x{byte:02X}>") for byte in range(256)]
+            pair = [ids[byte] for byte in "é".encode()]
+            if None not in pair and tokenizer.decode(pair) == "é":
+                self.bytes = {each: byte for byte, each in enumerate(ids)}
+                for each in (None, getattr(tokenizer, "unk_token_id", None)):
+                    self.bytes.pop(each, None)
+        if getattr(tokenizer, "clean_up_tokenization_spaces", False):
+            trial = tokenizer.decode(tokenizer.encode("a ,b", add_special_tokens=False))
+            self.cleaned = () if " ," in trial else _CLEANED
+
+    def knows(self, tokenizer: Any, token: int) -> bool:
+        """Return whether the tokenizer has a token of this id, and keep the answer."""
+        if token not in self._known:
+            self._known[token] = knows(tokenizer, token)
+        return self._known[token]
+
+
+def _traits_of(tokenizer: Any) -> _Traits:
+    """Return what is known of a tokenizer; it is looked at once while it lives."""
+    with suppress(TypeError):  # without weak references, each time
+        if tokenizer not in _KNOWN:
+            _KNOWN[tokenizer] = _Traits(tokenizer)
+        return _KNOWN[tokenizer]
+    return _Traits(tokenizer)

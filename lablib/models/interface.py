@@ -71,6 +71,26 @@ def context_of(model: Any) -> int | None:
     return position_table_of(model) if limit is None else limit
 
 
+def knows(tokenizer: Any, token: int) -> bool:
+    """Return whether a tokenizer has a token of this id; one that cannot say has all."""
+    names = "convert_ids_to_tokens", "id_to_token"  # Hugging Face's, and its backend's
+    name_of = next((getattr(tokenizer, name) for name in names if hasattr(tokenizer, name)), None)
+    with suppress(IndexError, KeyError, OverflowError, ValueError):  # as SentencePiece's do
+        return name_of is None or name_of(token) is not None
+    return False
+
+
+def count_known(tokenizer: Any, rows: int) -> int | None:
+    """Return how many of a model's ``rows`` count: those up to the tokenizer's last id.
+
+    None: all. Many models have more rows than their tokenizer has tokens, for speed.
+    """
+    n = rows
+    while n and not knows(tokenizer, n - 1):
+        n -= 1
+    return n if 0 < n < rows else None
+
+
 def agree(got: mx.array, wanted: mx.array) -> bool:
     """Return whether logits are equal but for rounding, which is a share of their span."""
     share = 1e-3 if got.dtype == mx.float32 else 3e-2

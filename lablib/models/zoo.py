@@ -18,6 +18,7 @@ from lablib.machine import pages, scheduling
 from lablib.machine.arrays import flattened
 from lablib.machine.streams import clear_with_thread
 from lablib.models import files
+from lablib.models.interface import count_known, vocab_size_of
 from lablib.unknown_options import checks_options
 from lablib.validation import BadType, BadValue, shown
 
@@ -60,7 +61,8 @@ def load(
 
     A model that ``lablib.save`` wrote comes back as a ``LanguageModel``, all else as mlx-lm's own
     class; the tokenizer is an mlx-lm ``TokenizerWrapper``. The model knows its end tokens as
-    ``stop_tokens``: there its texts end wherever nobody says otherwise.
+    ``stop_tokens``: there its texts end wherever nobody says otherwise. Where it has more rows than
+    the tokenizer has ids, it knows as ``known_ids`` how many count: others are never drawn.
 
     Args:
         name: a shipped name (see :func:`names`), ``"smollm2"`` once ``python -m lablib fetch`` has
@@ -105,6 +107,8 @@ def load(
     else:
         model, tokenizer = _load_with_mlx_lm(str(path), "with mlx-lm", more)
     model.stop_tokens = frozenset(tokenizer.eos_token_ids) - {None}
+    with suppress(BadValue):  # it doesn't say how many rows it has
+        model.known_ids = count_known(tokenizer, vocab_size_of(model))
     if dtype is not None or mx.default_device() != mx.gpu:
         model.set_dtype(dtype or mx.float32)
     mx.eval(model.parameters())

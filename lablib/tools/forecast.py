@@ -139,7 +139,7 @@ def forecast(
     refuse_top_logprobs(options, "SpeculativeTokenIterator")
     drafter = as_drafter(NGram() if draft_model is None else draft_model)
     texts = _texts(target, tokenizer, prompts)
-    options = {"temperature": 0.0, "max_tokens": max_tokens} | options
+    options = {"temperature": 0.0, "max_tokens": max_tokens, "tokenizer": tokenizer} | options
     rule = options.get("rule") or "rejection"
     asked = [_Asked(drafter, rule) for _ in texts]
     iterators = [
@@ -220,7 +220,7 @@ class _Asked:
         token = mx.array([text[-1:]])
         if sampler.greedy:
             return float(mx.all(guess.tokens == token).item())
-        p, _ = sampler.probabilities(self._target.logits.astype(mx.float32), None)
+        p, _ = sampler.probabilities(sampler.raw(self._target.logits), None)
         q = one_hot(guess.tokens, p.shape[-1]) if guess.q is None else guess.q
         accept = chosen(self._rule)(mx.stack([p, p], axis=1), q, token).kept[0, 1]
         return (q[0, 0, text[-1]] * accept / p[0, text[-1]]).item()

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from lablib.course.verifiers.rows import unpad
+from lablib.inference.stop_strings import text_of
 from lablib.inference.voting.scoring import ask
 from lablib.validation import BadType, BadValue, function, number
 
@@ -15,8 +16,8 @@ from scipy.special import log_expit
 class Exact:
     """Scores 1 if ``check`` accepts the completion's text and 0 if it does not.
 
-    ``check`` belongs to one problem, ``lambda text: sums.verify(problem, text)``. The ``tokenizer``
-    leaves special tokens out of the text.
+    ``check`` belongs to one problem, ``lambda text: sums.verify(problem, text)``. The text is
+    what ``generate`` makes of the completion by the ``tokenizer``, whose end token ends it.
     """
 
     def __init__(self, tokenizer: Any, check: Callable[[str], bool]):
@@ -28,8 +29,9 @@ class Exact:
         self, sequences: mx.array, lengths: mx.array | None = None, prompt_length: int = 0
     ) -> np.ndarray:
         """Return ``(n,)`` scores, 1.0 or 0.0, of ``sequences (n, seq_len)``."""
-        completions = [row[prompt_length:].tolist() for row in unpad(sequences, lengths)]
-        texts = [self.tokenizer.decode(row, skip_special_tokens=True) for row in completions]
+        rows = [row.tolist() for row in unpad(sequences, lengths)]
+        pairs = [(row[:prompt_length], row[prompt_length:]) for row in rows]
+        texts = [text_of(self.tokenizer, *pair) for pair in pairs]
         return np.array([float(bool(self.check(text))) for text in texts])
 
 

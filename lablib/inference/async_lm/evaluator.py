@@ -20,7 +20,7 @@ from lablib.cache.trie import Lease, Match, TokenTrie
 from lablib.inference.async_lm import plan
 from lablib.inference.async_lm.plan import WIDTH, Advance, Prompt, TokenRun
 from lablib.inference.async_lm.records import BatchRecord, Records
-from lablib.inference.sampling.text_sampler import NOT_FINITE
+from lablib.inference.sampling.text_sampler import NOT_FINITE, only_known
 from lablib.inference.sampling.transforms import log_softmax
 from lablib.machine.streams import clear_with_thread
 from lablib.models.interface import agree, find_out, vocab_size_of
@@ -39,13 +39,21 @@ class BatchEvaluator:
 
     A forward takes ``step`` tokens at most, padding included. The tree keeps at most ``max_tokens``
     tokens and ``max_bytes`` at rest, three quarters of these for keys and values. At most ``rows``
-    prompts share a forward that reads the tree; with None the model is tried out.
+    prompts share a forward that reads the tree; with None the model is tried out. Only the first
+    ``n_known`` ids have a probability; None: all.
     """
 
     def __init__(
-        self, model: Any, step: int, max_tokens: int, max_bytes: float, rows: int | None = None
+        self,
+        model: Any,
+        step: int,
+        max_tokens: int,
+        max_bytes: float,
+        rows: int | None = None,
+        n_known: int | None = None,
     ):
         self.model = model
+        self.n_known = n_known
         self.step = step
         self.max_tokens = max_tokens
         self.max_bytes = max_bytes
@@ -156,7 +164,7 @@ class BatchEvaluator:
         tokens, caches, ends = _lay_out(trie.slab, advances, self._attends)
         try:
             logits = self.model(tokens, cache=caches).flatten(0, 1)
-            rows = log_softmax(logits[mx.array([*ends.values()])]) if ends else ()
+            rows = self._logprobs(logits[mx.array([*ends.values()])]) if ends else ()
         except BaseException:
             trie.slab.clear_rows()
             with suppress(Exception):  # its arrays must not fail in somebody else's forward
@@ -173,6 +181,9 @@ class BatchEvaluator:
                 self.clear()
             raise
 
+    def _logprobs(self, logits: mx.array) -> mx.array:
+        return log_softmax(only_known(logits, self.n_known))
+
     # Without it.
 
     def _run_alone(
@@ -187,7 +198,7 @@ class BatchEvaluator:
             yield
             stop = run.reach(self.step // count, self.vocab_size)
             logits = self.model(tokens[:, run.done : stop], cache=cache)
-            rows = log_softmax(logits[:, -1]) if stop == length else ()
+            rows = self._logprobs(logits[:, -1]) if stop == length else ()
             mx.eval(rows, [layer.state for layer in cache])
             self.records.forward(record, [(run.done, stop)] * count)
             run.done = stop

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from lablib.cache.trie import TokenTrie
-from lablib.inference.arguments import check_stops
+from lablib.inference.arguments import check_stops, known_ids
 from lablib.inference.async_lm.evaluator import Answers, BatchEvaluator, own_copy, rows_of
 from lablib.inference.async_lm.genlm import GenlmCalls
 from lablib.inference.async_lm.plan import Prompt
@@ -45,7 +45,7 @@ class AsyncMlxLM(GenlmCalls):
             (recurrent layers; a sliding window, once past it), prompts run from their start, and a
             warning says so once. A model is tried out when it is first seen: only if rows in a
             batch answer as they do alone do they share forwards.
-        tokenizer: kept for the caller; None is fine.
+        tokenizer: kept for the caller; None is fine. Ids that it does not know have probability 0.
         batch_size: how many waiting queries make a batch, and the most prompts in one.
         timeout: seconds after the last arrival until a smaller batch runs.
         prefill_step_size: the most tokens of one forward, padding included.
@@ -85,7 +85,9 @@ class AsyncMlxLM(GenlmCalls):
         self.mlx_lm_model = mlx_lm_model
         self.tokenizer = tokenizer
         self._context = context_of(mlx_lm_model)
-        self._evaluator = BatchEvaluator(mlx_lm_model, prefill_step_size, cache_size, max_bytes)
+        n_known = known_ids(mlx_lm_model, tokenizer)
+        limits = prefill_step_size, cache_size, max_bytes
+        self._evaluator = BatchEvaluator(mlx_lm_model, *limits, n_known=n_known)
         self._queue = QueryQueue(self._evaluator.evaluate, batch_size, timeout)
 
     @classmethod

@@ -63,7 +63,8 @@ def sample_many(
         stop_tokens: ids that end a row, which then leaves the batch; None means the model's own,
             which ``lablib.load`` gives it.
         stop: a string, or several: a row ends at the token that completes one.
-        tokenizer: reads the tokens, to find stop strings.
+        tokenizer: finds stop strings, and its ids alone are drawn. None: all rows of the model are,
+            but of one of ``lablib.load``'s, which knows its tokenizer's ids.
         prefill_step_size: how many prompt tokens are read at once.
         logits_processors: as in ``TokenIterator``; each row has copies of those with a state.
         **unknown: nothing else.
@@ -105,7 +106,7 @@ def sample_many(
         for j in range(len(request.prompts))
     ]
     batches = [each[i : i + max_batch] for each in rows for i in range(0, n, max_batch)]
-    decoder = Decoder(TextSampler(request.processors))
+    decoder = Decoder(TextSampler(request.processors, n_known=request.n_known))
     if can_batch(model, kv.make(model)):
         read = ReadPrompts([model], request.step_size, grow_by=_STEP)
         rounds = run_batches(decoder, read, batches, max_batch)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from lablib.inference.sampling.row import Best, Row
-from lablib.inference.stop_strings import first_stop
+from lablib.inference.stop_strings import first_stop, text_of
 
 COUNTS = (
     "tokens",
@@ -118,6 +118,8 @@ class Samples:
             of all prompts together.
         top_logprobs: the model's best (id, logprob) pairs at each token, if asked for.
         stop: the stop strings.
+        prompts: what each completion continues; none: texts are those of the completions alone.
+        stop_tokens: the ids that end a row; None stands for the end tokens of a tokenizer.
 
     Example:
         >>> samples = lablib.sample_n(model, prompt, 3, max_tokens=2, stop_tokens=())
@@ -131,6 +133,8 @@ class Samples:
     stats: dict[str, Any] = field(default_factory=dict)
     top_logprobs: list[list[Best]] = field(default_factory=list)
     stop: Sequence[str] = ()
+    prompts: list[list[int]] = field(default_factory=list, repr=False)
+    stop_tokens: frozenset[int] | None = None
 
     def __len__(self) -> int:
         return len(self.tokens)
@@ -142,8 +146,14 @@ class Samples:
         return iter(self.tokens)
 
     def texts(self, tokenizer: Any) -> list[str]:
-        """Return the completions as texts, without special tokens, up to a stop string."""
-        texts = [tokenizer.decode(row, skip_special_tokens=True) for row in self.tokens]
+        """Return the completions as texts, as ``generate`` does.
+
+        They are what the tokens add to the prompt's text, without the stop token and up to a stop
+        string.
+        """
+        prompts = self.prompts or [[]] * len(self.tokens)
+        pairs = zip(prompts, self.tokens, strict=True)
+        texts = [text_of(tokenizer, *pair, self.stop_tokens) for pair in pairs]
         return [text[: first_stop(text, self.stop)] for text in texts]
 
     @property
@@ -153,7 +163,7 @@ class Samples:
 
     @classmethod
     def of(cls, rows: Iterable[Row], counts: dict[str, int], stop: Sequence[str] = ()) -> "Samples":
-        """Collect rows that have ended."""
+        """Collect rows that have ended, at least one."""
         rows = list(rows)
         return cls(
             [row.tokens for row in rows],
@@ -162,4 +172,6 @@ class Samples:
             with_ratios(counts),
             [row.top for row in rows],
             stop,
+            [row.prompt for row in rows],
+            rows[0].stops,
         )

@@ -53,13 +53,14 @@ class SampleParts(Iterator[Samples]):
 
     def join(self) -> Samples:
         """Draw all parts, and return them as one."""
-        joined = Samples([], [], [], stop=self.stop)
+        joined = Samples([], [], [], stop=self.stop, stop_tokens=self.stops)
         counts = no_counts()
         for part in self:
             joined.tokens.extend(part.tokens)
             joined.logprobs.extend(part.logprobs)
             joined.finished.extend(part.finished)
             joined.top_logprobs.extend(part.top_logprobs)
+            joined.prompts.extend(part.prompts)
             for name in counts:
                 counts[name] += part.stats[name]
         joined.stats.update(with_ratios(counts))

@@ -205,6 +205,8 @@ class TokenIterator(DecodingIterator):
         logits_processors: called in turn as ``processor(tokens, logits (1, V)) -> logits``, with
             the prompt and all generated tokens as an array ``(T,)``; their result is sampled. One
             that keeps a state and has a method ``copy`` is copied before its first call.
+        tokenizer: whose ids alone are drawn, where the model has more rows. None: all rows are,
+            but of a model of ``lablib.load``'s, which knows its tokenizer's ids.
         stream: the random stream of the seed; row i of ``sample_n`` uses stream i.
         **sampler_options: those that follow. Penalties look at this prompt and its completion.
 
@@ -243,6 +245,7 @@ class TokenIterator(DecodingIterator):
         cache: list[Any] | None = None,
         prefill_step_size: int = 512,
         logits_processors: Sequence[LogitsProcessor] = (),
+        tokenizer: Any = None,
         stream: int = 0,
         **sampler_options: Unpack[SamplerKeywords],
     ) -> None:
@@ -254,12 +257,13 @@ class TokenIterator(DecodingIterator):
             stop_tokens=stop_tokens,
             prefill_step_size=prefill_step_size,
             logits_processors=logits_processors,
+            tokenizer=tokenizer,
             cache=cache,
             **sampler_options,
         )
         stream = integer("stream", stream, 0)
         cache = kv.make(model) if cache is None else cache
-        sampler = TextSampler(request.processors)
+        sampler = TextSampler(request.processors, n_known=request.n_known)
         decoder = Decoder(sampler, closable=True, label=lambda row: f"token {len(row.tokens)}")
         super().__init__(request, decoder, Rewinder(model, cache), stream)
 

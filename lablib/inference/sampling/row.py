@@ -80,7 +80,7 @@ class Row:
             self.top += [best[:most] for best in top]
         self.stopped = self.tokens[-1] in self.stops
         if self.reader is not None:
-            self._look_for_stop_strings(self.reader)
+            self._look_for_stop_strings(self.reader, last=self.left <= len(tokens))
         self.left = 0 if self.stopped else self.left - len(tokens)
 
     def copy(self, key: int, n: int | None = None) -> "Row":
@@ -94,10 +94,10 @@ class Row:
             twin.processors = TextProcessors(self.processors.settled, twin.text)
         return twin
 
-    def _look_for_stop_strings(self, reader: Any) -> None:
+    def _look_for_stop_strings(self, reader: Any, last: bool) -> None:
         """End at the token that completes one; a stop token is no text."""
         written = len(self.tokens) - self.stopped
-        reader.read(self.tokens[:written])
+        reader.read(self.tokens[:written], last and not self.stopped)
         if reader.end is not None:
             self.stopped = True
             for each in (self.tokens, self.logprobs, self.top):

@@ -57,15 +57,22 @@ class TextSampler(Noise):
     Args:
         processors: of each text, see ``TextProcessors``.
         coupled: whether target and draft draw with the same noise (``rules.coupled``).
+        n_known: how many of a model's ids the tokenizer knows, the first ones; None: all.
 
     Attributes:
         rows: the texts that still grow.
         greedy: whether every text takes the best token always (temperature 0).
     """
 
-    def __init__(self, processors: Sequence[LogitsProcessor] = (), coupled: bool = False) -> None:
+    def __init__(
+        self,
+        processors: Sequence[LogitsProcessor] = (),
+        coupled: bool = False,
+        n_known: int | None = None,
+    ) -> None:
         self.processors = tuple(processors)
         self._couples = coupled
+        self._n_known = n_known
         self.begin()
 
     def begin(self) -> None:
@@ -110,11 +117,15 @@ class TextSampler(Noise):
                     row.processors.end_round()
         self.begin_round(self._round + 1)
 
+    def raw(self, logits: mx.array) -> mx.array:
+        """Return a model's logits as all here takes them: float32, -inf for ids without a text."""
+        return only_known(logits.astype(mx.float32), self._n_known)
+
     # Tokens of the target.
 
     def plain(self, logits: mx.array, unseen: mx.array | None = None) -> Drawn:
         """Draw the token after each text, unevaluated, from the model's ``logits (B, 1, V)``."""
-        raw = logits.astype(mx.float32)
+        raw = self.raw(logits)
         scores = self.process(raw, unseen) if self.processors else raw
         tokens, finite = self.draw(scores, unseen)
         return self.report(raw, tokens, finite)
@@ -177,7 +188,8 @@ class TextSampler(Noise):
         logprobs = transforms.log_softmax(raw)
         best: tuple[mx.array, ...] = ()
         if self._n_top:
-            values, ids = transforms.best(logprobs, min(self._n_top, raw.shape[-1]))
+            n_known = raw.shape[-1] if self._n_known is None else self._n_known
+            values, ids = transforms.best(logprobs, min(self._n_top, n_known))
             best = (ids, values)
         chosen = transforms.gather(logprobs, tokens[..., None]).squeeze(-1)
         if self.processors:  # a processor may turn bad logits into finite ones
@@ -212,6 +224,7 @@ class TextSampler(Noise):
             None: certain.
         """
         drafts = mx.stack(list(before), axis=1) if before else None
+        logits = only_known(logits, self._n_known)
         if self.processors:
             logits = self.process(logits[:, None], drafts)[:, 0]
         if self.greedy:
@@ -304,6 +317,13 @@ class TextSampler(Noise):
             is_real = is_real[:, None] & (ages >= 0) & is_seen
             is_real = is_real.reshape(tokens.shape)
         return tokens, None if is_real.all() else mx.array(is_real)
+
+
+def only_known(logits: mx.array, n_known: int | None) -> mx.array:
+    """Return logits with -inf for all ids but the first ``n_known``; None: as they are."""
+    if n_known is None:
+        return logits
+    return mx.where(mx.arange(logits.shape[-1]) < n_known, logits, -mx.inf)
 
 
 # --- groups ---

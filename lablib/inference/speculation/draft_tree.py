@@ -113,7 +113,7 @@ def grow(
             tokens = mx.array([[node.path[-1] for node in level]])
             logits.append(forward(tokens, parents=parents))
         row = sum(each.shape[1] for each in q)
-        q.append(sampler.after(logits[-1].astype(mx.float32), [node.path for node in level]))
+        q.append(sampler.after(sampler.raw(logits[-1]), [node.path for node in level]))
         ids, chances = _likeliest(q[-1], level, row, most, sampler, drawn)
         for i, node in enumerate(level):
             nodes += children(node, ids[i], chances[i], drawn, len(nodes), row + i)

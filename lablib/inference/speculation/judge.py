@@ -85,7 +85,7 @@ class Judge:
 
     def _queue(self, logits: mx.array, proposal: Proposal, n_drafts: list[int] | None) -> Queued:
         sampler, drafts = self.sampler, proposal.tokens
-        raw = logits.astype(mx.float32)
+        raw = sampler.raw(logits)
         scores = sampler.process(raw, drafts)
         plays_out = self.plays_out
         kept = seen = None
@@ -149,7 +149,7 @@ class Judge:
         """Return whether each draft could be drawn, flattened; None without a draft model."""
         if proposal.logits is None:
             return None
-        finite = transforms.is_finite(mx.max(proposal.logits.astype(mx.float32), axis=-1))
+        finite = transforms.is_finite(mx.max(self.sampler.raw(proposal.logits), axis=-1))
         if self.sampler.processors and proposal.q is not None:  # they may change finite logits
             finite = finite & mx.isfinite(mx.sum(proposal.q, axis=-1))
         return finite.flatten()
@@ -163,7 +163,7 @@ class Judge:
         if self.sampler.greedy:
             p = mx.softmax(raw, axis=-1)
             if proposal.logits is not None:
-                q = mx.softmax(proposal.logits.astype(mx.float32), axis=-1)
+                q = mx.softmax(self.sampler.raw(proposal.logits), axis=-1)
         drafts = proposal.tokens[..., None]
         chosen = [mx.take_along_axis(x, drafts, axis=-1)[..., 0] for x in (p, q)]
         return mx.stack([*chosen, *overlaps], axis=1)

@@ -41,7 +41,7 @@ class SpeculativeTokenIterator(DecodingIterator):
     Args:
         target: ``model(tokens (1, T), cache=...) -> logits (1, T, V)``; its text comes out.
         draft_model: a smaller model of the same vocabulary, or a drafter such as ``NGram()``.
-        prompt, max_tokens, stop_tokens, prefill_step_size: as in ``TokenIterator``.
+        prompt, max_tokens, stop_tokens, prefill_step_size, tokenizer: as in ``TokenIterator``.
         draft_tokens: how many tokens to draft in a round (γ), or ``AdaptiveLength()``. Near
             ``max_tokens`` it is fewer: one place is left for the target's own token.
         rule: a name in ``rules.RULE``, such as "match" or "block", or a function such as these;
@@ -96,6 +96,7 @@ class SpeculativeTokenIterator(DecodingIterator):
         draft_cache: list[Any] | None = None,
         prefill_step_size: int = 512,
         logits_processors: Sequence[LogitsProcessor] = (),
+        tokenizer: Any = None,
         trace: bool = False,
         stream: int = 0,
         **sampler_options: Unpack[SamplerKeywords],
@@ -108,6 +109,7 @@ class SpeculativeTokenIterator(DecodingIterator):
             stop_tokens=stop_tokens,
             prefill_step_size=prefill_step_size,
             logits_processors=logits_processors,
+            tokenizer=tokenizer,
             cache=cache,
             name="target",
             **sampler_options,
@@ -159,7 +161,7 @@ def speculative_decoder(
 ) -> Decoder:
     """Return a decoder whose rounds begin with drafts."""
     coupled = rule == "coupled"
-    sampler = TextSampler(request.processors, coupled)
+    sampler = TextSampler(request.processors, coupled, request.n_known)
     kind = TreeJudge if drafter.trees else Judge
     judge = kind(sampler, rule, vocab_size_of(target), request.stops, trace)
     return Decoder(sampler, judge, length, closable=closable, label=lambda row: "target")

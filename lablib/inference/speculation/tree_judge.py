@@ -30,7 +30,7 @@ class TreeJudge(Judge):
         self, logits: mx.array, proposal: Proposal, n_drafts: list[int] | None = None
     ) -> list[Verdict]:
         """Decide which path of the tree stays; the host waits for the tokens on it."""
-        raw = logits.astype(mx.float32)
+        raw = self.sampler.raw(logits)
         drafts: list[int] = listed(proposal.tokens)[0]
         chain = range(-1, len(drafts) - 1)
         parents = list(chain if proposal.parents is None else proposal.parents)

@@ -94,6 +94,8 @@ def power_sample(
                 "acceptance_rate": float(accepted[own].mean() / max(1, steps)),
                 "trace": [row[own] for row in trace],
             },
+            prompts=[row.prompt for row in texts[own]],
+            stop_tokens=request.stops,
         )
         for own in (slice(first, first + n) for first in range(0, len(texts), n))
     ]

@@ -179,7 +179,7 @@ def majority_vote(
     parts = _sample(model, draft_model, prompt, n, settings, weight)
     samples = parts.join()
     log_weights = None if weight is None else _scores("weight", weight, parts, samples)
-    answers = votes.answers_of(samples.tokens, extract)
+    answers = votes.answers_of(samples, extract)
     counted = votes.tally(samples.tokens, answers, log_weights)
     if extract is None and 1 < counted.drawn == len(counted):
         why = "each of them is an answer of its own: extract= says which part of it is voted on"
@@ -250,7 +250,7 @@ def vote_until(
     reason: str | None = None
     with closing(_sample(model, draft_model, prompt, n, settings)) as parts:
         for samples in parts:
-            answers += votes.answers_of(samples.tokens, extract, first=len(completions))
+            answers += votes.answers_of(samples, extract, first=len(completions))
             completions += samples.tokens
             counts = Counter(answer for answer in answers if answer is not None)
             reason = stop.reason(list(counts.values()), len(completions), n)

@@ -4,13 +4,15 @@ import math
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any
 
+from lablib.inference.decoding.rows import Samples
+from lablib.inference.stop_strings import OnText
 from lablib.unknown_options import checks_options
 from lablib.validation import BadType, BadValue, shown
 
 import mlx.core as mx
 import numpy as np
 
-Extract = Callable[[list[int]], Hashable | None]
+Extract = Callable[..., Hashable | None]  # of a completion's ids
 
 
 class Votes(list):
@@ -88,7 +90,7 @@ def tally(
     """
     rows, n = [[int(token) for token in row] for row in completions], len(completions)
     if answers is None:
-        answers = answers_of(rows, None)
+        answers = [tuple(row) for row in rows]
     if len(answers) != n:
         raise BadValue(
             f"answers must have one entry for each of {n} completions, got {len(answers)}"
@@ -128,16 +130,17 @@ def _shares(
     return {answer: each / total for answer, each in sums.items()}
 
 
-def answers_of(
-    completions: Sequence[list[int]], extract: Extract | None, first: int = 0
-) -> list[Hashable | None]:
+def answers_of(samples: Samples, extract: Extract | None, first: int = 0) -> list[Hashable | None]:
     """Extract every answer, or say which completion could not be read."""
     if extract is None:
-        return [tuple(row) for row in completions]
+        return [tuple(row) for row in samples]
     answers = []
-    for row, completion in enumerate(completions, start=first):
+    for row, completion in enumerate(samples, start=first):
+        # A text needs the prompt; a function of ids gets these alone.
+        reads_text = isinstance(extract, OnText)
+        more = (samples.prompts[row - first], samples.stop_tokens) if reads_text else ()
         try:
-            answer = extract(list(completion))
+            answer = extract(list(completion), *more)
         except Exception as error:
             what = f"{type(error).__name__} on completion {row}: {error}"
             raise BadValue(
