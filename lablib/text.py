@@ -16,9 +16,10 @@ from collections.abc import (
 from contextlib import AbstractContextManager
 from typing import Any, Self, Unpack, overload
 
+from lablib.cache import kv
 from lablib.inference import completions
 from lablib.inference.arguments import refuse_draft_options
-from lablib.inference.decoding.rows import Best, Samples
+from lablib.inference.decoding.rows import Best, Samples, Verdict
 from lablib.inference.decoding.scheduler import SampleParts
 from lablib.inference.decoding.token_iterator import TokenIterator
 from lablib.inference.keywords import SeveralKeywords, StreamKeywords, TextKeywords
@@ -43,6 +44,7 @@ class Completion(str):
         tokens: the generated ids, a stop token at the end included (its text is not).
         logprobs: their log-probabilities under the model's raw logits.
         top_logprobs: the model's best ``(id, logprob)`` pairs at each, if ``top_logprobs=`` asked.
+        rounds: the verdict of each round, if ``trace=True`` asked: what was drafted, what stayed.
         stats: see :class:`TokenIterator` and :class:`SpeculativeTokenIterator`. Of one among
             several ``tokens``, ``prompt_tokens`` and ``finish_reason`` are its own, the rest is of
             all together.
@@ -56,6 +58,7 @@ class Completion(str):
     tokens: list[int]
     logprobs: list[float]
     top_logprobs: list[Best]
+    rounds: list[Verdict]
     stats: dict[str, Any]
 
     def __new__(
@@ -65,11 +68,12 @@ class Completion(str):
         logprobs: Iterable[float] = (),
         stats: Any = (),
         top_logprobs: Iterable[Best] = (),
+        rounds: Iterable[Verdict] = (),
     ) -> Self:
         """Make the string and attach the rest."""
         completion = super().__new__(cls, text)
         completion.tokens, completion.logprobs = list(tokens), list(logprobs)
-        completion.top_logprobs = list(top_logprobs)
+        completion.top_logprobs, completion.rounds = list(top_logprobs), list(rounds)
         completion.stats = dict(stats)
         return completion
 
@@ -141,8 +145,8 @@ class TextStream(Iterator[str], AbstractContextManager):
     def completion(self) -> Completion:
         """Return what has been generated so far."""
         made = self.iterator
-        top = getattr(made, "top_logprobs", ())
-        return Completion(self.text, made.tokens, made.logprobs, self.stats, top)
+        more = [getattr(made, name, ()) for name in ("top_logprobs", "rounds")]
+        return Completion(self.text, made.tokens, made.logprobs, self.stats, *more)
 
     def _new_text(self) -> str:
         tokens = self.iterator.tokens
@@ -183,8 +187,8 @@ def stream(
         draft_model: a smaller model of the same vocabulary, or a drafter such as ``NGram()``, that
             guesses tokens for the model to verify: the same text or distribution, sooner.
         **options: everything else :class:`TokenIterator` takes: ``temperature=``, ``seed=``,
-            ``cache=``, ``logits_processors=``, ...; with a draft model what
-            :class:`SpeculativeTokenIterator` takes: ``draft_tokens=``, ``rule=``,
+            ``cache=`` (with messages ``cached_tokens=``, too), ``logits_processors=``, ...; with a
+            draft model what :class:`SpeculativeTokenIterator` takes: ``draft_tokens=``, ``rule=``,
             ``draft_cache=``, ...
 
     Returns:
@@ -205,11 +209,27 @@ def stream(
     if stop_tokens is None:
         stop_tokens = tokenizer.eos_token_ids
     settings: dict[str, Any] = {**options, "max_tokens": max_tokens, "stop_tokens": stop_tokens}
+    iterator: TokenIterator | SpeculativeTokenIterator
     if draft_model is None:
         refuse_draft_options(settings)
-        return TextStream(TokenIterator(model, ids, **settings), tokenizer, stop)
-    iterator = SpeculativeTokenIterator(model, draft_model, ids, **settings)
+        iterator = TokenIterator(model, ids, **settings)
+    else:
+        iterator = SpeculativeTokenIterator(model, draft_model, ids, **settings)
+    if messages is not None and options.get("cached_tokens") is None:
+        _refuse_to_repeat(iterator.cache)
     return TextStream(iterator, tokenizer, stop)
+
+
+def _refuse_to_repeat(cache: Any) -> None:
+    """Refuse messages behind tokens that nobody knows: these are most likely the same messages."""
+    if kv.rows(cache) is not None:
+        read = kv.offset(cache)
+        held = "some tokens" if read is None else f"{read} tokens"
+        raise BadValue(
+            f"cache has read {held}, and messages are a whole conversation: give cached_tokens=, "
+            "the list of them (empty for a new cache, then changed with it), or just what is new "
+            "as prompt="
+        )
 
 
 @overload
@@ -321,12 +341,14 @@ def generate(
     - ``draft_tokens``: 4; at least 1, or of one prompt ``AdaptiveLength()``.
     - ``rule``: None, which is "rejection"; "match", "coupled" or "block", or another name in
       ``lablib.rules.RULE``.
-    - ``trace``: False; True keeps the verdicts of one prompt's rounds.
+    - ``trace``: False; True keeps the verdicts of one prompt's rounds, in ``.rounds``.
 
     How it is computed, which changes no text:
 
     - ``cache``, ``draft_cache``: None, new ones; or, of one prompt, those that earlier tokens left
-      behind, changed in place.
+      behind, changed in place. The prompt continues after them.
+    - ``cached_tokens``: None; or the list of all tokens that they have read, changed with them.
+      Then prompt or messages are the whole, and what they share with it is not read again.
     - ``prefill_step_size``: 512; at least 1. How many prompt tokens are read at once.
     - ``max_batch``: None, all; at least 1. How many of several prompts are written side by side.
 
@@ -376,7 +398,7 @@ def _generate_several(
     draft_model: Any = None,
     **options: Any,
 ) -> list[Completion]:
-    for name in ("cache", "draft_cache", "stream", "trace"):
+    for name in ("cache", "cached_tokens", "draft_cache", "stream", "trace"):
         if name in options:
             raise BadType(f"unknown option {name!r} of several prompts: it is for one prompt alone")
     options["tokenizer"] = tokenizer = wrapped(tokenizer)

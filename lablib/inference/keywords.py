@@ -95,6 +95,7 @@ class OneText(TypedDict, total=False):
 
     rule: str | None
     cache: list[Any] | None
+    cached_tokens: list[int] | None
     draft_cache: list[Any] | None
     prefill_step_size: int
     logits_processors: Sequence[LogitsProcessor]

@@ -170,6 +170,8 @@ def test_bad_input_is_refused_at_the_call(plain, tokenizer):
         ({"temperature": -1}, "temperature must be"),
         ({"cache": []}, "cache cannot be given: a conversation has its own"),
         ({"stream": 1}, "stream cannot be given"),
+        ({"trace": True}, "trace cannot be given: a conversation shows no verdicts"),
+        ({"cached_tokens": []}, "cached_tokens cannot be given"),
         ({"max_tokens": 0}, "max_tokens must be at least 1"),
         ({"stop": ""}, "stop must be of strings"),
         ({"tempature": 1}, "unknown option 'tempature'"),

@@ -46,6 +46,7 @@ class SpeculativeTokenIterator(DecodingIterator):
         rule: a name in ``rules.RULE``, such as "match" or "block"; None means "rejection".
         cache, draft_cache: the state that earlier tokens, the same ones, left behind in the target
             and in a draft model; changed in place.
+        cached_tokens: as in ``TokenIterator``, those of both caches.
         logits_processors: as in ``TokenIterator``, for both models. Drafts that are refused later
             are shown to them, too: one that keeps a state has a method ``copy``.
         trace: whether to keep the :class:`Verdict` of every round in ``rounds``.
@@ -91,6 +92,7 @@ class SpeculativeTokenIterator(DecodingIterator):
         rule: str | None = None,
         stop_tokens: Collection[int] | None = None,
         cache: list[Any] | None = None,
+        cached_tokens: list[int] | None = None,
         draft_cache: list[Any] | None = None,
         prefill_step_size: int = 512,
         logits_processors: Sequence[LogitsProcessor] = (),
@@ -107,6 +109,7 @@ class SpeculativeTokenIterator(DecodingIterator):
             prefill_step_size=prefill_step_size,
             logits_processors=logits_processors,
             cache=cache,
+            cached_tokens=cached_tokens,
             name="target",
             **sampler_options,
         )
@@ -117,12 +120,12 @@ class SpeculativeTokenIterator(DecodingIterator):
         rule = named(rule, drafter.trees)
         cache = kv.make(target) if cache is None else cache
         check_rewindable(cache)
-        reader = Rewinder(target, cache)
+        reader = Rewinder(target, cache, read=request.start)
         own = own_reader(drafter, reader, draft_cache)
         session = drafter.begin(reader, own, 1)
         if own is not None:
             check_same_text(own.cache, cache)
-            cached = arguments.check_cache(own.model, own.cache)
+            cached = arguments.check_cache(own.model, own.cache) if request.read is None else 0
             cached = max(cached, request.cached)  # the target may not say
             arguments.check_lengths(own.model, request.prompts, request.lengths, cached)
         length.begin(target, session)
@@ -171,7 +174,7 @@ def own_reader(
         vocab_size_of(drafter.model, "draft_model")  # a function is no model
         arguments.check_cache(drafter.model, cache, "draft_cache")
         made = kv.make(drafter.model) if cache is None else cache
-        return Rewinder(drafter.model, made, "draft_cache")
+        return Rewinder(drafter.model, made, "draft_cache", target.positions[0])
     if cache is not None:
         kind = type(drafter).__name__
         raise BadValue(f"draft_cache must be None with {kind}: it has no cache of its own")
