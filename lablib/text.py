@@ -17,6 +17,7 @@ from contextlib import AbstractContextManager
 from typing import Any, Self, Unpack, overload
 
 from lablib.cache import kv
+from lablib.chat_messages import Message, encode_messages
 from lablib.inference import completions
 from lablib.inference.arguments import refuse_draft_options
 from lablib.inference.decoding.rows import Best, Samples, Verdict
@@ -26,12 +27,12 @@ from lablib.inference.keywords import SeveralKeywords, StreamKeywords, TextKeywo
 from lablib.inference.speculation.speculative_iterator import SpeculativeTokenIterator
 from lablib.inference.stop_strings import TextReader, check_stop, wrapped
 from lablib.unknown_options import check_options, checks_options
-from lablib.validation import BadType, BadValue, flag, sequence, shown
+from lablib.validation import BadType, BadValue, flag
 
 import mlx.core as mx
 import numpy as np
 
-Conversation = Sequence[dict[str, str]]
+Conversation = Sequence[Message]
 Several = list[str] | list[list[int]] | list[mx.array] | tuple[str | Sequence[int] | mx.array, ...]
 
 
@@ -179,7 +180,8 @@ def stream(
         tokenizer: mlx-lm's ``TokenizerWrapper``, as ``load`` returns it, or Hugging Face's own.
         prompt: text, or token ids (which get no special tokens added).
         messages: ``[{"role": "user", "content": "..."}, ...]`` in place of a prompt; the
-            tokenizer's chat template makes one of them.
+            tokenizer's chat template makes one of them. Beside ``tool_calls`` a content may be
+            None, or missing. Whether a model thinks is its template's own default.
         max_tokens: how many tokens to generate at most.
         stop: a string, or several: the text ends before the one that is complete first, however it
             is cut into tokens. The token that completes it is the last one.
@@ -427,7 +429,7 @@ def _encode(tokenizer: Any, prompt: Any, messages: Any = None) -> Any:
     if messages is not None:
         if prompt is not None:
             raise BadValue("give either prompt or messages, not both")
-        return _encode_messages(tokenizer, messages)
+        return encode_messages(tokenizer, messages)
     if not isinstance(prompt, str):
         return prompt
     if not prompt:
@@ -463,17 +465,3 @@ def on_text(
         'finds'
     """
     return lambda tokens: function(tokenizer.decode(tokens, skip_special_tokens=True))
-
-
-def _encode_messages(tokenizer: Any, messages: Any) -> list[int]:
-    """Return a conversation's ids, up to where the answer begins."""
-    if not (tokenizer.has_chat_template or tokenizer.chat_template):  # one may be set later
-        raise BadValue("messages need a chat template, and this tokenizer has none: give prompt=")
-    messages = sequence("messages", messages, "messages")
-    for each in messages or [None]:
-        if not isinstance(each, dict) or not {"role", "content"} <= each.keys():
-            raise BadValue(f"messages must be dicts with role and content, got {shown(each)}")
-    try:
-        return tokenizer.apply_chat_template(messages, add_generation_prompt=True)
-    except Exception as error:  # a template is a program, which may refuse an order of roles
-        raise BadValue(f"messages must suit the tokenizer's chat template: {error}") from error

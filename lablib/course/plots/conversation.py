@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from lablib.cache import kv
+from lablib.chat_messages import Message
 from lablib.inference.arguments import shared_start
 from lablib.inference.decoding.token_iterator import Token
 from lablib.inference.sampling.options import SamplerOptions
 from lablib.text import TextStream, stream
 from lablib.validation import BadType, BadValue
 
-Message = dict[str, str]
 _OURS = ("prompt", "cache", "cached_tokens", "draft_cache", "stream")
 
 
