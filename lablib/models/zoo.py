@@ -59,7 +59,8 @@ def load(
 
     A model that ``lablib.save`` wrote comes back as a ``LanguageModel``, all else as mlx-lm's own
     class; the tokenizer is an mlx-lm ``TokenizerWrapper``. The model knows its end tokens as
-    ``stop_tokens``: there its texts end wherever nobody says otherwise.
+    ``stop_tokens``: there its texts end wherever nobody says otherwise; and the ``tokenizer``,
+    which is compared with a draft model's.
 
     Args:
         name: a shipped name (see :func:`names`), ``"smollm2"`` once ``python -m lablib fetch`` has
@@ -104,6 +105,7 @@ def load(
     else:
         model, tokenizer = _load_with_mlx_lm(str(path), "with mlx-lm", more)
     model.stop_tokens = frozenset(tokenizer.eos_token_ids) - {None}
+    model.tokenizer = tokenizer
     if dtype is not None or mx.default_device() != mx.gpu:
         model.set_dtype(dtype or mx.float32)
     mx.eval(model.parameters())

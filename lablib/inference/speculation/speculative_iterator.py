@@ -26,6 +26,7 @@ from lablib.inference.speculation.draft_model import as_drafter
 from lablib.inference.speculation.drafter import Drafter
 from lablib.inference.speculation.judge import Judge
 from lablib.inference.speculation.rules import named
+from lablib.inference.speculation.shared_ids import fitted
 from lablib.inference.speculation.tree_judge import TreeJudge
 from lablib.models.interface import vocab_size_of
 from lablib.unknown_options import check_options
@@ -171,10 +172,10 @@ def own_reader(
 ) -> Rewinder | None:
     """Return the reader of a drafter's own model; None if it has none, or works with the target."""
     if drafter.model is not None and not drafter.in_target_cache:
-        vocab_size_of(drafter.model, "draft_model")  # a function is no model
-        arguments.check_cache(drafter.model, cache, "draft_cache")
-        made = kv.make(drafter.model) if cache is None else cache
-        return Rewinder(drafter.model, made, "draft_cache", target.positions[0])
+        model = fitted(drafter.model, target.model)
+        arguments.check_cache(model, cache, "draft_cache")
+        made = kv.make(model) if cache is None else cache
+        return Rewinder(model, made, "draft_cache", target.positions[0])
     if cache is not None:
         kind = type(drafter).__name__
         raise BadValue(f"draft_cache must be None with {kind}: it has no cache of its own")
