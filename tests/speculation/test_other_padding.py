@@ -122,20 +122,19 @@ def test_the_targets_own_ids_are_read_by_a_draft_that_lacks_them(target, rows):
     assert alone.tokens == [greedy(target, each, 8) for each in (prompt, PROMPTS[0])]
 
 
-def test_it_is_forecast_and_obeys_a_grammar():
+def test_it_is_forecast_and_obeys_a_constraint():
     model, tokenizer = lablib.load("target")
     ids = tokenizer.encode("Mia")
     for rows in (len(tokenizer) - 3, len(tokenizer) + 64):
         draft = LanguageModel(llama_config(rows, 32, 1, 2), seed=1)
         draft.tokenizer = tokenizer
         how = {"prompts": ["Mia finds"], "max_tokens": 8}
-        assert lablib.forecast(model, draft, tokenizer, **how).acceptance_rate >= 0
+        assert "speed-up" in str(lablib.forecast(model, draft, tokenizer, **how))
         only = [lambda tokens, logits: mx.where(mx.arange(logits.shape[-1]) < 99, logits, -mx.inf)]
         how = {"max_tokens": 8, "seed": 1, "logits_processors": only}
         alone = lablib.generate(model, tokenizer, ids, **how)
-        assert (
-            lablib.generate(model, tokenizer, ids, draft_model=draft, rule="match", **how) == alone
-        )
+        how |= {"draft_model": draft, "rule": "match"}
+        assert lablib.generate(model, tokenizer, ids, **how) == alone
 
 
 @pytest.mark.parametrize("dtype", [mx.float16, mx.bfloat16])
