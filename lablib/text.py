@@ -16,9 +16,11 @@ from collections.abc import (
 from contextlib import AbstractContextManager
 from typing import Any, Self, Unpack, overload
 
+from lablib.cache import kv
+from lablib.chat_messages import Message, encode_messages
 from lablib.inference import completions
 from lablib.inference.arguments import refuse_draft_options
-from lablib.inference.decoding.rows import Best, Samples
+from lablib.inference.decoding.rows import Best, Samples, Verdict
 from lablib.inference.decoding.token_iterator import TokenIterator
 from lablib.inference.keywords import (
     SeveralKeywords,
@@ -29,12 +31,12 @@ from lablib.inference.keywords import (
 from lablib.inference.speculation.speculative_iterator import SpeculativeTokenIterator
 from lablib.inference.stop_strings import OnText, TextReader, check_stop, wrapped
 from lablib.unknown_options import check_options, checks_options
-from lablib.validation import BadType, BadValue, flag, sequence, shown
+from lablib.validation import BadType, BadValue, flag
 
 import mlx.core as mx
 import numpy as np
 
-Conversation = Sequence[dict[str, str]]
+Conversation = Sequence[Message]
 Several = list[str] | list[list[int]] | list[mx.array] | tuple[str | Sequence[int] | mx.array, ...]
 
 
@@ -47,6 +49,7 @@ class Completion(str):
         tokens: the generated ids, a stop token at the end included (its text is not).
         logprobs: their log-probabilities under the model's raw logits.
         top_logprobs: the model's best ``(id, logprob)`` pairs at each, if ``top_logprobs=`` asked.
+        rounds: the verdict of each round, if ``trace=True`` asked: what was drafted, what stayed.
         stats: see :class:`TokenIterator` and :class:`SpeculativeTokenIterator`. Of one among
             several ``tokens``, ``prompt_tokens`` and ``finish_reason`` are its own, the rest is of
             all together.
@@ -60,6 +63,7 @@ class Completion(str):
     tokens: list[int]
     logprobs: list[float]
     top_logprobs: list[Best]
+    rounds: list[Verdict]
     stats: dict[str, Any]
 
     def __new__(
@@ -69,11 +73,12 @@ class Completion(str):
         logprobs: Iterable[float] = (),
         stats: Any = (),
         top_logprobs: Iterable[Best] = (),
+        rounds: Iterable[Verdict] = (),
     ) -> Self:
         """Make the string and attach the rest."""
         completion = super().__new__(cls, text)
         completion.tokens, completion.logprobs = list(tokens), list(logprobs)
-        completion.top_logprobs = list(top_logprobs)
+        completion.top_logprobs, completion.rounds = list(top_logprobs), list(rounds)
         completion.stats = dict(stats)
         return completion
 
@@ -145,8 +150,8 @@ class TextStream(Iterator[str], AbstractContextManager):
     def completion(self) -> Completion:
         """Return what has been generated so far."""
         made = self.iterator
-        top = getattr(made, "top_logprobs", ())
-        return Completion(self.text, made.tokens, made.logprobs, self.stats, top)
+        more = [getattr(made, name, ()) for name in ("top_logprobs", "rounds")]
+        return Completion(self.text, made.tokens, made.logprobs, self.stats, *more)
 
     def _new_text(self) -> str:
         tokens = self.iterator.tokens
@@ -180,7 +185,8 @@ def stream(
         tokenizer: mlx-lm's ``TokenizerWrapper``, as ``load`` returns it, or Hugging Face's own.
         prompt: text, or token ids (which get no special tokens added).
         messages: ``[{"role": "user", "content": "..."}, ...]`` in place of a prompt; the
-            tokenizer's chat template makes one of them.
+            tokenizer's chat template makes one of them. Beside ``tool_calls`` a content may be
+            None, or missing. Whether a model thinks is its template's own default.
         max_tokens: how many tokens to generate at most.
         stop: a string, or several: the text ends before the one that is complete first, however it
             is cut into tokens. The token that completes it is the last one.
@@ -208,11 +214,27 @@ def stream(
         stop_tokens = tokenizer.eos_token_ids
     settings: dict[str, Any] = {**options, "max_tokens": max_tokens, "stop_tokens": stop_tokens}
     settings["tokenizer"] = tokenizer
+    iterator: TokenIterator | SpeculativeTokenIterator
     if draft_model is None:
         refuse_draft_options(settings)
-        return TextStream(TokenIterator(model, ids, **settings), tokenizer, stop)
-    iterator = SpeculativeTokenIterator(model, draft_model, ids, **settings)
+        iterator = TokenIterator(model, ids, **settings)
+    else:
+        iterator = SpeculativeTokenIterator(model, draft_model, ids, **settings)
+    if messages is not None and options.get("cached_tokens") is None:
+        _refuse_to_repeat(iterator.cache)
     return TextStream(iterator, tokenizer, stop)
+
+
+def _refuse_to_repeat(cache: Any) -> None:
+    """Refuse messages behind tokens that nobody knows: these are most likely the same messages."""
+    if kv.rows(cache) is not None:
+        read = kv.offset(cache)
+        held = "some tokens" if read is None else f"{read} tokens"
+        raise BadValue(
+            f"cache has read {held}, and messages are a whole conversation: give cached_tokens=, "
+            "the list of them (empty for a new cache, then changed with it), or just what is new "
+            "as prompt="
+        )
 
 
 @overload
@@ -340,7 +362,7 @@ def _generate_several(
     draft_model: Any = None,
     **options: Any,
 ) -> list[Completion]:
-    for name in ("cache", "draft_cache", "stream", "trace"):
+    for name in ("cache", "cached_tokens", "draft_cache", "stream", "trace"):
         if name in options:
             raise BadType(f"unknown option {name!r} of several prompts: it is for one prompt alone")
     options["tokenizer"] = tokenizer = wrapped(tokenizer)
@@ -371,7 +393,7 @@ def _encode(tokenizer: Any, prompt: Any, messages: Any = None) -> Any:
     if messages is not None:
         if prompt is not None:
             raise BadValue("give either prompt or messages, not both")
-        return _encode_messages(tokenizer, messages)
+        return encode_messages(tokenizer, messages)
     if not isinstance(prompt, str):
         return prompt
     if not prompt:
@@ -408,17 +430,3 @@ def on_text(
         'finds'
     """
     return OnText(tokenizer, function)
-
-
-def _encode_messages(tokenizer: Any, messages: Any) -> list[int]:
-    """Return a conversation's ids, up to where the answer begins."""
-    if not (tokenizer.has_chat_template or tokenizer.chat_template):  # one may be set later
-        raise BadValue("messages need a chat template, and this tokenizer has none: give prompt=")
-    messages = sequence("messages", messages, "messages")
-    for each in messages or [None]:
-        if not isinstance(each, dict) or not {"role", "content"} <= each.keys():
-            raise BadValue(f"messages must be dicts with role and content, got {shown(each)}")
-    try:
-        return tokenizer.apply_chat_template(messages, add_generation_prompt=True)
-    except Exception as error:  # a template is a program, which may refuse an order of roles
-        raise BadValue(f"messages must suit the tokenizer's chat template: {error}") from error

@@ -68,19 +68,20 @@ def check_rewindable(cache: kv.Cache, name: str = "cache") -> None:
 class Rewinder:
     """A model and its cache that can undo what it read since the last :meth:`settle`.
 
-    The cache may have read something before; it is changed in place, and messages call it ``name``.
+    The cache may have read something before, ``read`` tokens of it of this text; it is changed in
+    place, and messages call it ``name``.
 
     Attributes:
-        positions: the number of tokens read since this was made and not taken back, in a list of
+        positions: the number of the text's tokens that were read and not taken back, in a list of
             one: batches have one for each row.
         calls: forwards of the model.
         tokens_read: the tokens that forwards were given.
     """
 
-    def __init__(self, model: Any, cache: kv.Cache, name: str = "cache") -> None:
+    def __init__(self, model: Any, cache: kv.Cache, name: str = "cache", read: int = 0) -> None:
         self.model = model
         self.cache = cache
-        self.positions = [0]
+        self.positions = [read]
         self.calls = self.tokens_read = 0
         self._name = name
         self._drops = trims_freely(cache)

@@ -2,7 +2,8 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from operator import add
+from itertools import takewhile
+from operator import add, eq
 from typing import Any
 
 from lablib.cache import kv
@@ -26,8 +27,10 @@ class Request:
         stops: ids that end a completion.
         stop: strings that end a completion; ``tokenizer`` reads them.
         step_size: how many prompt tokens are read at once.
-        cached: tokens in the cache that was given.
+        cached: tokens in the cache that was given, before the prompt.
         n_known: how many of the model's ids the tokenizer knows, the first ones; None: all.
+        read: the tokens in the cache where they are given: the prompt begins with the same ones.
+        start: how many of the prompt's tokens the cache has read.
     """
 
     prompts: list[list[int]]
@@ -41,6 +44,8 @@ class Request:
     processors: tuple[LogitsProcessor, ...]
     cached: int
     n_known: int | None
+    read: list[int] | None = None
+    start: int = 0
 
     @property
     def num_ctx(self) -> int:
@@ -59,6 +64,7 @@ def read_request(
     stop: Any = (),
     tokenizer: Any = None,
     cache: Any = None,
+    cached_tokens: Any = None,
     name: str = "model",
     several: bool = False,
     n: int | None = None,
@@ -81,6 +87,7 @@ def read_request(
     else:
         lengths = [max_tokens]
         options = [SamplerOptions(**sampler_options)]
+    start = check_cached_tokens(model, cache, cached_tokens, prompts)
     own_seeds = isinstance(sampler_options.get("seed"), list | tuple)
     stop = check_stop(stop, tokenizer)
     if tokenizer is not None:
@@ -95,8 +102,10 @@ def read_request(
         tokenizer,
         integer("prefill_step_size", prefill_step_size, 1),
         check_processors(logits_processors),
-        check_cache(model, cache),
+        check_cache(model, cache) if cached_tokens is None else 0,
         known_ids(model, tokenizer),
+        cached_tokens,
+        start,
     )
     check_lengths(model, prompts, request.lengths, request.cached)
     return request
@@ -217,6 +226,34 @@ def check_cache(model: Any, cache: Any, name: str = "cache") -> int:
         raise BadValue(f"{name} must hold one sequence, got {kv.rows(cache)}")
     offset = kv.offset(cache)
     return max(offset) if isinstance(offset, list) else offset or 0
+
+
+def check_cached_tokens(model: Any, cache: Any, read: Any, prompts: list[list[int]]) -> int:
+    """Refuse anything but the list of tokens in a cache; None: they are not known.
+
+    Returns:
+        How many tokens at the beginning of the only prompt they share with it; its last one must
+        be read anew.
+    """
+    if read is None:
+        return 0
+    if cache is None:
+        raise BadValue("cached_tokens must be those of a cache: give cache=, too")
+    if not isinstance(read, list):
+        kind = type(read).__name__
+        raise BadType(f"cached_tokens must be a list, which is changed with the cache, got {kind}")
+    token_ids("cached_tokens", read, vocab_size_of(model), allow_empty=True)
+    held = check_cache(model, cache)
+    if kv.offset(cache) is None:  # a recurrent state only says whether it has read anything
+        held = 0 if kv.rows(cache) is None else max(1, len(read))
+    if held != len(read):
+        raise BadValue(f"cached_tokens must be the {held} tokens in cache, got {len(read)}")
+    return shared_start(read, prompts[0][:-1])
+
+
+def shared_start(a: Sequence[int], b: Sequence[int]) -> int:
+    """Return how many tokens at their beginning two texts share."""
+    return sum(takewhile(bool, map(eq, a, b)))
 
 
 def check_processors(processors: Any) -> tuple[LogitsProcessor, ...]:

@@ -133,12 +133,13 @@ def _with_drafts(
     trial = Rewinder(target, kv.make(target))
     own = own_reader(drafter, trial)
     drafter.begin(trial, own, 1)  # refuses a target that does not fit
-    models = [target]
+    models, tried = [target], [target]
     if own is not None:
         arguments.check_lengths(own.model, request.prompts, request.lengths)
-        models.append(own.model)
+        models.append(own.model)  # perhaps with other rows, and so made anew at each call
+        tried.append(drafter.model)
     together = (
-        drafter.batches and not drafter.trees and can_share(models, request, length.draft_tokens)
+        drafter.batches and not drafter.trees and can_share(tried, request, length.draft_tokens)
     )
     if not together:
         check_rewindable(trial.cache)

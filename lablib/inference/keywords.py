@@ -98,6 +98,7 @@ class OneText(TypedDict, total=False):
 
     rule: str | Callable[..., Any] | None
     cache: list[Any] | None
+    cached_tokens: list[int] | None
     draft_cache: list[Any] | None
     prefill_step_size: int
     logits_processors: Sequence[LogitsProcessor]
@@ -176,11 +177,14 @@ OPTIONS: dict[str, dict[str, str]] = {
         "draft_tokens": "4; at least 1, or of one prompt ``AdaptiveLength()``.",
         "rule": 'None, which is "rejection"; "match", "coupled" or "block", another name in '
         "``lablib.rules.RULE``, or a function such as these.",
-        "trace": "False; True keeps the verdicts of one prompt's rounds.",
+        "trace": "False; True keeps the verdicts of one prompt's rounds, in ``.rounds``.",
     },
     "How it is computed, which changes no text": {
         "cache": "None, a new one; or, of one prompt, the one that earlier tokens left behind, "
-        "changed in place.",
+        "changed in place. The prompt continues after them.",
+        "cached_tokens": "None; or the list of all tokens that the caches have read, changed with "
+        "them. Then prompt or messages are the whole, and what they share with it is not read "
+        "again.",
         "draft_cache": "None; the same of the draft model.",
         "prefill_step_size": "512; at least 1. How many prompt tokens are read at once.",
         "max_batch": "None, all; at least 1. How many of several texts are written side by side.",

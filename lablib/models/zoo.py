@@ -61,8 +61,9 @@ def load(
 
     A model that ``lablib.save`` wrote comes back as a ``LanguageModel``, all else as mlx-lm's own
     class; the tokenizer is an mlx-lm ``TokenizerWrapper``. The model knows its end tokens as
-    ``stop_tokens``: there its texts end wherever nobody says otherwise. Where it has more rows than
-    the tokenizer has ids, it knows as ``known_ids`` how many count: others are never drawn.
+    ``stop_tokens``: there its texts end wherever nobody says otherwise. It knows its ``tokenizer``,
+    which is compared with a draft model's; and where it has more rows than that has ids, as
+    ``known_ids`` how many count: others are never drawn.
 
     Args:
         name: a shipped name (see :func:`names`), ``"smollm2"`` once ``python -m lablib fetch`` has
@@ -107,6 +108,7 @@ def load(
     else:
         model, tokenizer = _load_with_mlx_lm(str(path), "with mlx-lm", more)
     model.stop_tokens = frozenset(tokenizer.eos_token_ids) - {None}
+    model.tokenizer = tokenizer
     with suppress(BadValue):  # it doesn't say how many rows it has
         model.known_ids = count_known(tokenizer, vocab_size_of(model))
     if dtype is not None or mx.default_device() != mx.gpu:

@@ -91,8 +91,10 @@ def test_an_answer_is_what_generate_answers_to_all_messages(model, tokenizer, dr
 def test_the_caches_are_read_on_from_where_the_new_turn_differs(plain, tokenizer):
     model = Counted(llama_config(len(plain), 32, 2, 2), seed=3)
     draft = Counted(llama_config(len(plain), 32, 1, 2), seed=4)
-    for drafter in (None, draft):
-        talk = Conversation(model, tokenizer, drafter, max_tokens=8, seed=1)
+    penalty, other = {"repeat_penalty": 1.3}, {"logits_processors": [lambda _, logits: logits]}
+    kinds = (None, {}), (draft, {}), (None, penalty), (draft, penalty), (NGram(), {}), (None, other)
+    for drafter, more in kinds:
+        talk = Conversation(model, tokenizer, drafter, max_tokens=8, seed=1, **more)
         last(talk.respond("Hello " * 40))
         before = len(stream(model, tokenizer, messages=talk.messages).iterator.prompt)
         model.read = draft.read = 0
@@ -170,6 +172,8 @@ def test_bad_input_is_refused_at_the_call(plain, tokenizer):
         ({"temperature": -1}, "temperature must be"),
         ({"cache": []}, "cache cannot be given: a conversation has its own"),
         ({"stream": 1}, "stream cannot be given"),
+        ({"trace": True}, "trace cannot be given: a conversation shows no verdicts"),
+        ({"cached_tokens": []}, "cached_tokens cannot be given"),
         ({"max_tokens": 0}, "max_tokens must be at least 1"),
         ({"stop": ""}, "stop must be of strings"),
         ({"tempature": 1}, "unknown option 'tempature'"),
@@ -214,6 +218,15 @@ def test_the_view_shows_what_was_said_the_tokens_and_the_drafts(tokenizer):
     assert "run this cell to go on" in data["text/html"]
     talk._buttons["New"].click()
     assert shown(talk) == ""
+
+
+def test_a_call_of_a_tool_has_nothing_to_show(tokenizer):
+    call = {"role": "assistant", "tool_calls": [{"function": {"name": "add"}}]}
+    for own in ({}, {"content": None}):
+        talk = chat(scripted(tokenizer, [40]), tokenizer, messages=[{**call, **own}], max_tokens=2)
+        talk.send("Hello")
+        assert "None" not in shown(talk)
+        assert len(talk.conversation.messages) == 3
 
 
 def test_the_text_stands_there_once_and_each_token_names_its_rivals(tokenizer):

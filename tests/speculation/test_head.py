@@ -140,7 +140,7 @@ def test_what_is_taken_back_is_watched_anew(model):
     cache = kv.make(model)
     if kv.trimmable([*cache], after=1) == 0:
         pytest.skip("its cache cannot be trimmed: the rewinder replays")
-    watched = Watched(model, cache)
+    watched = Watched(model)
     watched(mx.array([PROMPT]), cache)
     kv.trim(cache, 4)
     watched(mx.array([[8, 8]]), cache)

@@ -212,6 +212,46 @@ def test_a_row_of_a_batch_has_the_targets_distribution(explored, rule, drafter, 
     assert np.abs(got - joint(Language(SIZE, seed=5, **options), PROMPT, N)).max() < 1e-5
 
 
+class Ids:
+    """A tokenizer that knows so many ids."""
+
+    def __init__(self, size):
+        self.size = size
+
+    def get_vocab(self):
+        return {f"token {i}": i for i in range(self.size)}
+
+
+def of_other_padding(kind, rows, known):
+    """A target, and a draft model whose table has other rows; they know so many ids."""
+    models = kind(SIZE, TARGET), kind(rows, Language(rows, seed=77).scores)
+    for model in models:
+        model.tokenizer = Ids(known)
+    return models
+
+
+@pytest.mark.grid(
+    lambda rule, rows, beside, options: (
+        (rule, beside is None, bool(options))
+        in (("rejection", True, True), ("block", True, False), ("coupled", True, False))
+        or (rule, rows, beside, options) == ("match", 2, [2], {})
+    )
+)
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+@pytest.mark.parametrize("beside", [None, [2]], ids=["alone", "batch"])
+@pytest.mark.parametrize("rows", [2, 5])
+@pytest.mark.parametrize("rule", rules.RULE)
+def test_a_draft_of_other_padding_leaves_the_distribution_alone(
+    explored, rule, rows, beside, options
+):
+    """What it lacks is never drafted; what the target lacks is no token at all."""
+    kind = TableModel if beside is None else WrittenModel
+    models = of_other_padding(kind, rows, known=2)
+    got = explored(rule, lambda: models, options, beside=beside)
+    assert abs(got.sum() - 1) < 1e-5
+    assert np.abs(got - joint(Language(SIZE, seed=5, **options), PROMPT, N)).max() < 1e-5
+
+
 def test_the_engine_is_found_out_when_the_residual_is_p(explored, monkeypatch):
     def residual_from_p(p, q, drafts):
         return rules.Outcome(rules.rejection(p, q, drafts).kept, p)

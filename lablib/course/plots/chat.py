@@ -215,7 +215,7 @@ class Chat:
             messages = [*messages, {"role": "user", "content": self._asked}]
         elif self.conversation.answer is not None:
             messages = messages[:-1]
-        return "".join(_turn(each["role"], each["content"]) for each in messages)
+        return "".join(_turn(each["role"], str(each.get("content") or "")) for each in messages)
 
     def _answer_html(self) -> str:
         """Return the last answer with its tokens, an error, or nothing."""

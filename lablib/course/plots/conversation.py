@@ -6,18 +6,17 @@ just that they are used again, so that a turn costs its own tokens and not the w
 
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import takewhile
 from typing import Any
 
 from lablib.cache import kv
+from lablib.chat_messages import Message
+from lablib.inference.arguments import shared_start
 from lablib.inference.decoding.token_iterator import Token
 from lablib.inference.sampling.options import SamplerOptions
-from lablib.inference.speculation.draft_model import as_drafter
 from lablib.text import TextStream, stream
 from lablib.validation import BadType, BadValue
 
-Message = dict[str, str]
-_OURS = ("prompt", "cache", "draft_cache", "stream")
+_OURS = ("prompt", "cache", "cached_tokens", "draft_cache", "stream")
 
 
 @dataclass(frozen=True)
@@ -66,6 +65,8 @@ class Conversation:
     ) -> None:  # fmt: skip
         if ours := [name for name in _OURS if name in options]:
             raise BadType(f"{ours[0]} cannot be given: a conversation has its own")
+        if "trace" in options:
+            raise BadType("trace cannot be given: a conversation shows no verdicts")
         self.tokenizer = tokenizer
         self._given, self._options = (model, tokenizer), {"draft_model": draft_model, **options}
         self._template = self._stream([0]) and has_template(tokenizer)
@@ -74,7 +75,6 @@ class Conversation:
         if messages:
             self._stream(messages=messages)
         self._began = list(messages)
-        self._reuses = self._may_reuse(draft_model)
         self._current: Generator[Answer] | None = None
         self.reset()
 
@@ -128,7 +128,7 @@ class Conversation:
 
     def _answers(self, pieces: TextStream, messages: list[Message]) -> Generator[Answer]:
         pieces.iterator = watched = _Watched(pieces.iterator)
-        prompt, failed = self._read + watched.prompt, False
+        failed = False
         try:
             for _ in pieces:
                 self.answer = _answer(pieces)
@@ -138,14 +138,14 @@ class Conversation:
             raise
         finally:
             pieces.close()
-            self._forget()
-            if not failed:
+            if failed:
+                self._forget()
+            else:
                 self.answer = _answer(pieces)
                 self.messages = [*messages, {"role": "assistant", "content": pieces.text}]
                 self._turns += 1
                 if watched.stats["finish_reason"] == "stop":
                     self._first = len(self.messages)
-                self._keep(watched, prompt)
         yield self.answer
 
     def _begin(self, messages: list[Message]) -> TextStream:
@@ -155,49 +155,23 @@ class Conversation:
         else:
             whole = self._stream("".join(each["content"] for each in messages[self._first :]))
         ids = whole.iterator.prompt
-        pairs = zip(self._read, ids[:-1], strict=False)  # the last token is read with the answer
-        same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
-        surplus = len(self._read) - same
+        self.reused = shared_start(self._read, ids[:-1])  # the last token is read with the answer
+        surplus = len(self._read) - self.reused
         caches = [cache for cache in self._caches.values() if cache is not None]
-        if not same or any(kv.trimmable(cache) < surplus for cache in caches if surplus):
+        if not self.reused or any(kv.trimmable(cache) < surplus for cache in caches if surplus):
             self._forget()
-            self.reused = 0
-            return whole
-        for cache in caches:
-            kv.trim(cache, surplus)
-        self._read, self.reused = ids[:same], same
-        return self._stream(ids[same:], **self._caches)
+            self.reused, self._caches = 0, {"cache": whole.iterator.cache}
+            if self._options["draft_model"] is not None:
+                self._caches["draft_cache"] = whole.iterator.draft_cache
+        return self._stream(ids, cached_tokens=self._read, **self._caches)
 
     def _stream(self, prompt: Any = None, **more: Any) -> TextStream:
         turn = {"stream": getattr(self, "_turns", 0)}
         return stream(*self._given, prompt, **self._options, **turn, **more)
 
-    def _keep(self, iterator: Any, prompt: list[int]) -> None:
-        """Remember the caches, and what they have read: all but the last token."""
-        if self._reuses and iterator.tokens:
-            self._read = (prompt + iterator.tokens)[:-1]
-            self._caches = {"cache": iterator.cache}
-            if self._options["draft_model"] is not None:
-                self._caches["draft_cache"] = iterator.draft_cache
-
     def _forget(self) -> None:
         self._read: list[int] = []
         self._caches: dict[str, Any] = {}
-
-    def _may_reuse(self, draft_model: Any) -> bool:
-        """Return whether an answer is the same if it is not told the prompt's beginning again.
-
-        Penalties and logits processors look at the prompt that they are given. So does a drafter
-        without a cache: it would only guess less well.
-        """
-        fields = SamplerOptions.names()
-        asked = {name: value for name, value in self._options.items() if name in fields}
-        if SamplerOptions(**asked).penalizes or self._options.get("logits_processors"):
-            return False
-        if draft_model is None:
-            return True
-        drafter = as_drafter(draft_model, name="draft_model")
-        return drafter.model is not None or drafter.in_target_cache
 
 
 class _Watched(Iterator[Token]):

@@ -24,6 +24,7 @@ from lablib.inference.speculation.drafter import Drafter
 from lablib.inference.speculation.judge import Judge
 from lablib.inference.speculation.proposal import Proposal
 from lablib.inference.speculation.rules import RULE
+from lablib.inference.speculation.shared_ids import fitted
 from lablib.inference.speculation.speculative_iterator import own_reader
 from lablib.machine import backend
 from lablib.models.head import DraftHead
@@ -74,6 +75,8 @@ def measure_costs(
     session = drafter.begin(reader, own_reader(drafter, reader), 1)
     model = _Alone(session.head) if hasattr(session, "head") else session.model
     whole = model is not None and not session.in_target_cache
+    if whole:
+        model = fitted(model, target)
     work = [at_work.chain(target, at_work.judge.sampler.plain)]
     for gamma in range(1, most + 1):
         work.append(at_work.round(drafter, gamma) if whole else at_work.verify(gamma + 1))
@@ -145,7 +148,7 @@ class _AtWork:
     def round(self, drafter: Drafter, gamma: int) -> Callable[[], None]:
         """Run a round of γ drafts by a model, and take it back; the rows of a batch go on."""
         read = self._text[:, :-1]
-        reader, own = self._reader(self._target), self._reader(drafter.model)
+        reader, own = self._reader(self._target), self._reader(fitted(drafter.model, self._target))
         session = drafter.begin(reader, own, self._batch)
         if read.size:
             reader.forward(read)

@@ -4,12 +4,12 @@ The last token of a prompt is left unread: the first round reads it, and gets th
 """
 
 from collections.abc import Iterator, Sequence
-from itertools import takewhile
-from operator import eq
 from typing import Any
 
 from lablib.cache import kv
 from lablib.cache.rewind import Rewinder, trims_freely
+from lablib.inference.arguments import shared_start
+from lablib.validation import BadValue
 
 import mlx.core as mx
 
@@ -39,6 +39,23 @@ def read_prompt(
         else:  # during the last piece the next step can be written down
             mx.async_eval(state)
         yield
+
+
+def cut_back(readers: Sequence[Rewinder], read: list[int], start: int) -> None:
+    """Leave caches that have read ``read`` at its first ``start`` tokens, and ``read``, too.
+
+    Raises:
+        BadValue: one of them cannot forget the others; nothing was changed.
+    """
+    surplus = len(read) - start
+    caches = [reader.cache for reader in readers]
+    for cache in sorted(caches, key=kv.trimmable):  # one that cannot is the first
+        try:
+            kv.trim(cache, surplus)
+        except BadValue as error:
+            others = f"tokens that the prompt has not, and cache must forget them: {error}"
+            raise BadValue(f"cached_tokens has {surplus} {others}") from error
+    del read[start:]
 
 
 def most_unread(target: Rewinder, drafter: Any) -> int:
@@ -85,11 +102,10 @@ class PromptReader:
 
     def _reader_of(self, text: list[int]) -> Rewinder:
         """Return a reader that has read the beginning that ``text`` shares with the last one."""
-        shared = sum(takewhile(bool, map(eq, self._text, text)))
+        shared = shared_start(self._text, text)
         surplus = len(self._text) - shared
         if surplus and kv.trimmable(self._cache) < surplus:
             return Rewinder(self.model, kv.make(self.model))
-        reader = Rewinder(self.model, kv.copy(self._cache))
+        reader = Rewinder(self.model, kv.copy(self._cache), read=shared)
         kv.trim(reader.cache, surplus)
-        reader.positions = [shared]
         return reader

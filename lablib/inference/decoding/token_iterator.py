@@ -18,7 +18,7 @@ from lablib.cache import kv
 from lablib.cache.rewind import Rewinder
 from lablib.inference import arguments
 from lablib.inference.decoding.decoder import Decoder
-from lablib.inference.decoding.prompts import most_unread, read_prompt
+from lablib.inference.decoding.prompts import cut_back, most_unread, read_prompt
 from lablib.inference.decoding.rows import Verdict
 from lablib.inference.keywords import SamplerKeywords, described
 from lablib.inference.sampling.processors import LogitsProcessor
@@ -90,7 +90,7 @@ class DecodingIterator(Iterator[Token], AbstractContextManager):
             "token_forwards": 0,
             "finish_reason": None,
         }
-        self._stops = request.stops
+        self._stops, self._start, self._read = request.stops, request.start, request.read
         self._target, self._drafter = target, drafter
         readers = [target] if own is None else [target, own]
         leave = most_unread(target, drafter)
@@ -101,6 +101,8 @@ class DecodingIterator(Iterator[Token], AbstractContextManager):
         decoder.join([row], target, drafter)
         self._rounds = decoder.run()
         self._ready: deque[Token] = deque()  # decided, but not handed out yet
+        if self._read is not None:
+            cut_back(readers, self._read, self._start)
 
     def __next__(self) -> Token:
         stats = self.stats
@@ -165,18 +167,21 @@ class DecodingIterator(Iterator[Token], AbstractContextManager):
         self.stats["finish_reason"] = reason
         self._ready.clear()
         try:
-            self._cut_back(self.prompt + self.tokens if self.tokens else [])
+            end = None if self.tokens else self._start + 1
+            self._cut_back((self.prompt + self.tokens)[:end])
         except BadValue:
             # A step that failed before the first token: some caches cannot go back to nothing.
             if self.tokens:
                 raise
         finally:
+            if self._read is not None:
+                self._read[:] = (self.prompt + self.tokens)[: self._target.positions[0]]
             self._count()
 
     def _cut_back(self, text: list[int]) -> None:
         """Leave the caches at ``text`` without its last token."""
         try:
-            self._target.keep([max(0, len(text) - 1)])
+            self._target.keep([len(text) - 1])
         finally:
             if self._drafter is not None:
                 self._drafter.finish(text)
@@ -201,6 +206,9 @@ class TokenIterator(DecodingIterator):
         cache: the state that earlier tokens left behind, changed in place; the prompt continues
             after them. To go on from a finished iterator, start the prompt with its last token:
             that one was returned but not read yet. None makes a new cache.
+        cached_tokens: the list of all tokens that ``cache`` has read, changed with it. Then the
+            prompt is the whole text: the cache is cut back to the beginning that both share, the
+            rest is read, and penalties and logits processors see all of it. None: not known.
         prefill_step_size: how many prompt tokens are read at once.
         logits_processors: called in turn as ``processor(tokens, logits (1, V)) -> logits``, with
             the prompt and all generated tokens as an array ``(T,)``; their result is sampled. One
@@ -214,8 +222,9 @@ class TokenIterator(DecodingIterator):
         prompt: its token ids.
         cache: the model's cache. After the last token, or :meth:`close`, it has read
             ``len(prompt) + len(tokens) - 1`` tokens more than at the start, or none if no token was
-            returned. (A cache that cannot be trimmed keeps the prompt of an iteration that was
-            interrupted before the first token, and the token at which a step failed.)
+            returned; with ``cached_tokens`` so many in all. (A cache that cannot be trimmed keeps
+            the prompt of an iteration that was interrupted before the first token, and the token at
+            which a step failed.)
         tokens: the ids returned so far.
         logprobs: their log-probabilities under the raw logits.
         top_logprobs: the best ``(id, logprob)`` pairs at each, if ``top_logprobs=`` asked.
@@ -243,6 +252,7 @@ class TokenIterator(DecodingIterator):
         max_tokens: int = 100,
         stop_tokens: Collection[int] | None = None,
         cache: list[Any] | None = None,
+        cached_tokens: list[int] | None = None,
         prefill_step_size: int = 512,
         logits_processors: Sequence[LogitsProcessor] = (),
         tokenizer: Any = None,
@@ -259,13 +269,14 @@ class TokenIterator(DecodingIterator):
             logits_processors=logits_processors,
             tokenizer=tokenizer,
             cache=cache,
+            cached_tokens=cached_tokens,
             **sampler_options,
         )
         stream = integer("stream", stream, 0)
         cache = kv.make(model) if cache is None else cache
         sampler = TextSampler(request.processors, n_known=request.n_known)
         decoder = Decoder(sampler, closable=True, label=lambda row: f"token {len(row.tokens)}")
-        super().__init__(request, decoder, Rewinder(model, cache), stream)
+        super().__init__(request, decoder, Rewinder(model, cache, read=request.start), stream)
 
 
 @contextmanager

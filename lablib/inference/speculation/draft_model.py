@@ -8,7 +8,7 @@ from lablib.cache.rewind import Rewinder, check_rewindable
 from lablib.inference.sampling.text_sampler import TextSampler
 from lablib.inference.speculation.drafter import Drafter, Limits, Texts
 from lablib.inference.speculation.proposal import Proposal
-from lablib.models.interface import instead_of_model, vocab_size_of
+from lablib.models.interface import instead_of_model
 from lablib.unknown_options import checks_options
 from lablib.validation import BadType, BadValue, members
 
@@ -21,8 +21,12 @@ _CHUNK = 256  # tokens read at once when a draft model has fallen behind
 class DraftModel(Drafter):
     """A smaller model of the same vocabulary, run token by token; messages call it ``name``.
 
+    Its table of ids may be longer or shorter than the target's by padding (``shared_ids``): what
+    only one of them has is never drafted. Tokenizers are compared where both models know theirs, as
+    those from ``lablib.load`` do.
+
     Raises:
-        ValueError, TypeError: ``model`` is none; or another vocabulary than the target's.
+        ValueError, TypeError: ``model`` is none; later, another vocabulary than the target's.
 
     Example:
         >>> drafter = lablib.inference.DraftModel(draft)
@@ -37,15 +41,10 @@ class DraftModel(Drafter):
     def __init__(self, model: Any, name: str = "draft_model") -> None:
         if not callable(model):
             raise BadType(f"{name} must be a model or a drafter, got {instead_of_model(model)}")
-        self.model, self._name = model, name
+        self.model = model
 
     def begin(self, target: Any, own: Any, texts: int) -> Self:
         """Return a drafter for some texts; see :class:`Drafter`."""
-        size = vocab_size_of(self.model, self._name)
-        wanted = vocab_size_of(target.model)
-        if size != wanted:
-            shared = f"the target's vocabulary of {wanted}"
-            raise BadValue(f"{self._name} must share {shared}, got {size} ids")
         if isinstance(own, Rewinder):
             if any(ours is theirs for ours in own.cache for theirs in target.cache):
                 raise BadValue("draft_cache must not share layers with cache")

@@ -26,6 +26,7 @@ from lablib.inference.speculation.draft_model import as_drafter
 from lablib.inference.speculation.drafter import Drafter
 from lablib.inference.speculation.judge import Judge
 from lablib.inference.speculation.rules import Rule, named
+from lablib.inference.speculation.shared_ids import fitted
 from lablib.inference.speculation.tree_judge import TreeJudge
 from lablib.models.interface import vocab_size_of
 from lablib.unknown_options import check_options
@@ -48,6 +49,7 @@ class SpeculativeTokenIterator(DecodingIterator):
             None means "rejection".
         cache, draft_cache: the state that earlier tokens, the same ones, left behind in the target
             and in a draft model; changed in place.
+        cached_tokens: as in ``TokenIterator``, those of both caches.
         logits_processors: as in ``TokenIterator``, for both models. Drafts that are refused later
             are shown to them, too: one that keeps a state has a method ``copy``.
         trace: whether to keep the :class:`Verdict` of every round in ``rounds``.
@@ -93,6 +95,7 @@ class SpeculativeTokenIterator(DecodingIterator):
         rule: str | Rule | None = None,
         stop_tokens: Collection[int] | None = None,
         cache: list[Any] | None = None,
+        cached_tokens: list[int] | None = None,
         draft_cache: list[Any] | None = None,
         prefill_step_size: int = 512,
         logits_processors: Sequence[LogitsProcessor] = (),
@@ -111,6 +114,7 @@ class SpeculativeTokenIterator(DecodingIterator):
             logits_processors=logits_processors,
             tokenizer=tokenizer,
             cache=cache,
+            cached_tokens=cached_tokens,
             name="target",
             **sampler_options,
         )
@@ -121,12 +125,12 @@ class SpeculativeTokenIterator(DecodingIterator):
         rule = named(rule, drafter.trees)
         cache = kv.make(target) if cache is None else cache
         check_rewindable(cache)
-        reader = Rewinder(target, cache)
+        reader = Rewinder(target, cache, read=request.start)
         own = own_reader(drafter, reader, draft_cache)
         session = drafter.begin(reader, own, 1)
         if own is not None:
             check_same_text(own.cache, cache)
-            cached = arguments.check_cache(own.model, own.cache)
+            cached = arguments.check_cache(own.model, own.cache) if request.read is None else 0
             cached = max(cached, request.cached)  # the target may not say
             arguments.check_lengths(own.model, request.prompts, request.lengths, cached)
         length.begin(target, session)
@@ -172,10 +176,10 @@ def own_reader(
 ) -> Rewinder | None:
     """Return the reader of a drafter's own model; None if it has none, or works with the target."""
     if drafter.model is not None and not drafter.in_target_cache:
-        vocab_size_of(drafter.model, "draft_model")  # a function is no model
-        arguments.check_cache(drafter.model, cache, "draft_cache")
-        made = kv.make(drafter.model) if cache is None else cache
-        return Rewinder(drafter.model, made, "draft_cache")
+        model = fitted(drafter.model, target.model)
+        arguments.check_cache(model, cache, "draft_cache")
+        made = kv.make(model) if cache is None else cache
+        return Rewinder(model, made, "draft_cache", target.positions[0])
     if cache is not None:
         kind = type(drafter).__name__
         raise BadValue(f"draft_cache must be None with {kind}: it has no cache of its own")

@@ -23,22 +23,25 @@ import mlx.core as mx
 
 
 class Watched:
-    """A model that keeps the hidden states of the tokens it reads, from place 0 of the text on.
+    """A model that keeps the hidden states of the tokens it reads, from place ``first`` on.
 
     A place that is read again, because something was taken back in between, has its new state.
-    The tokens in ``cache`` came before the text.
+    What its cache holds at the first of them came before that place.
     """
 
-    def __init__(self, model: LanguageModel, cache: kv.Cache) -> None:
-        self._model, self._base = model, kv.length(cache)
+    def __init__(self, model: LanguageModel, first: int = 0) -> None:
+        self._model = model
+        self._base: int | None = None  # tokens in the cache before place 0
         self._states = mx.zeros((1, 0, 0))  # (1, n, hidden), of the places from _first on
-        self._first = 0
+        self._first = first
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._model, name)
 
     def __call__(self, tokens: mx.array, cache: kv.Cache) -> mx.array:
         """Return the model's logits."""
+        if self._base is None:
+            self._base = kv.length(cache) - self._first
         start = kv.length(cache) - self._base
         states = new = self._model.hidden(tokens, cache)
         if self._states.size and start > self._first:
@@ -80,7 +83,8 @@ class Head(Drafter):
     batches = False
     growth: Any = None  # as a DraftModel's
     _cache: kv.Cache
-    _read: int  # tokens of the text that the head has read
+    _read: int  # tokens of the text that the head has read, or that it begins after
+    _start: int
     _watched: Watched
 
     def __init__(self, head: DraftHead) -> None:
@@ -97,8 +101,8 @@ class Head(Drafter):
         session = shallow_copy(self)
         session.calls = 0
         session._cache = self.head.make_cache()
-        session._read = 0
-        session._watched = Watched(target.model, target.cache)
+        session._read = session._start = target.positions[0]
+        session._watched = Watched(target.model, session._read)
         target.model = session._watched
         return session
 
@@ -128,5 +132,5 @@ class Head(Drafter):
         draw = self.growth or draft_model.draw_in_turn
         proposal = draw(forward, unread, limits, sampler)
         # Guessed states: the target's own will follow.
-        kv.trim(self._cache, kv.length(self._cache) - target_read)
+        kv.trim(self._cache, kv.length(self._cache) - target_read + self._start)
         return proposal

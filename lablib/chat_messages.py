@@ -1,0 +1,102 @@
+"""Messages of a conversation, as the OpenAI API writes them, become the tokens of a prompt."""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+from lablib.validation import BadType, BadValue, sequence, shown
+
+Message = dict[str, Any]
+
+_MARK = "[the content of a message stands here]"
+
+
+def encode_messages(tokenizer: Any, messages: Any) -> list[int]:
+    """Return a conversation's ids, up to where the answer begins.
+
+    Raises:
+        ValueError, TypeError: the tokenizer has no chat template; something is no message; or the
+            template refuses the conversation.
+    """
+    if not (tokenizer.has_chat_template or tokenizer.chat_template):  # one may be set later
+        raise BadValue("messages need a chat template, and this tokenizer has none: give prompt=")
+    given = sequence("messages", messages, "messages")
+    write = partial(_writer_of(tokenizer), add_generation_prompt=True)
+    checked = [_checked(each) for each in given or [None]]
+    checked = _readable(partial(write, tokenize=False), checked)
+    try:
+        return write(checked)
+    except Exception as error:  # a template is a program, which may refuse an order of roles
+        raise BadValue(f"messages must suit the tokenizer's chat template: {error}") from error
+
+
+def _checked(message: Any) -> Message:
+    """Refuse what is no message; beside calls of tools there may be no content."""
+    if not isinstance(message, dict) or "role" not in message:
+        raise BadValue(f"messages must be dicts with role and content, got {shown(message)}")
+    content = message.get("content")
+    if content is None and not message.get("tool_calls"):
+        raise BadValue(
+            "messages must be dicts with role and content, which only tool_calls can replace, "
+            f"got {shown(message)}"
+        )
+    if content is not None and not isinstance(content, str | list | tuple):
+        raise BadType(f"content of messages must be text, got {shown(content)}")
+    return {**message, "content": content}
+
+
+def _readable(write: Callable[[list[Message]], str], messages: list[Message]) -> list[Message]:
+    """Put text in the place of a content that is none, unless the template reads it as it is.
+
+    One that writes a content out whatever it is would say "None", or Python's words for a list of
+    parts; another tells a call of a tool by a content of None, or reads the parts itself.
+    """
+    others = [i for i, each in enumerate(messages) if not isinstance(each["content"], str)]
+    readable = [*messages]
+    if not others:
+        return messages
+    try:
+        as_given = write(messages)
+    except Exception:  # it wants texts
+        as_given = ""
+    for i in others:
+        content = messages[i]["content"]
+        if not as_given or _is_written_out(write, messages, i, as_given):
+            readable[i] = {**messages[i], "content": _text(content)}
+    return readable
+
+
+def _is_written_out(
+    write: Callable[[list[Message]], str], messages: list[Message], i: int, as_given: str
+) -> bool:
+    """Return whether the template writes the content of message ``i`` whatever it is."""
+    marked = [*messages]
+    marked[i] = {**messages[i], "content": _MARK}
+    try:
+        seen = write(marked)
+    except Exception:  # it does not read texts
+        return False
+    return _MARK in seen and seen.replace(_MARK, str(messages[i]["content"])) == as_given
+
+
+def _text(content: Sequence[Any] | None) -> str:
+    texts = []
+    for part in content or ():
+        if not isinstance(part, dict) or not isinstance(part.get("text"), str):
+            raise BadValue(f"content of messages must be text for this template, got {shown(part)}")
+        texts.append(part["text"])
+    return "".join(texts)
+
+
+def _writer_of(tokenizer: Any) -> Callable[..., Any]:
+    """Return what writes messages down, as the model's own default has it.
+
+    mlx-lm's wrapper sets ``enable_thinking`` for every template that a tokenizer has; behind it
+    stands Hugging Face's tokenizer, which leaves that to the template. The wrapper alone knows
+    templates that are functions of mlx-lm's.
+    """
+    inner = getattr(tokenizer.convert_tokens_to_ids, "__self__", tokenizer)
+    settings = getattr(inner, "init_kwargs", {})
+    if inner.chat_template is None or "chat_template_type" in settings:
+        return tokenizer.apply_chat_template
+    return partial(inner.apply_chat_template, return_dict=False)
