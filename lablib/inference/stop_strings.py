@@ -122,6 +122,8 @@ class TextReader:
 
     def _may_stop(self) -> bool:
         """Return whether the run of bytes at the window's end may complete a stop string."""
+        if self._seen < _LONGEST and self.stop:  # or a character of the prompt's, in a run of its
+            return True
         longest = max(map(len, self._stops), default=0)
         values, latest = self._traits.bytes, self._window[: -1 - longest : -1]
         run = bytes(values[token] for token in takewhile(values.__contains__, latest))[::-1]

@@ -139,7 +139,7 @@ def forecast(
     refuse_top_logprobs(options, "SpeculativeTokenIterator")
     drafter = as_drafter(NGram() if draft_model is None else draft_model)
     texts = _texts(target, tokenizer, prompts)
-    options = {"temperature": 0.0, "max_tokens": max_tokens, "tokenizer": tokenizer} | options
+    options = {"temperature": 0.0, "max_tokens": max_tokens} | options
     rule = options.get("rule") or "rejection"
     asked = [_Asked(drafter, rule) for _ in texts]
     iterators = [

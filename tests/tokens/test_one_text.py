@@ -24,6 +24,14 @@ def test_a_text_is_what_tokens_add_to_the_prompts_text(tokenizers, kind):
     check_some(tokenizers[kind], 2, 10, longest=60)
 
 
+@pytest.mark.parametrize("kind", ["unigram", "unigram without bytes", "wordpiece"])
+def test_a_clean_up_of_spaces_takes_nothing_back(tmp_path, kind):
+    tokenizer = tokenizer_of(kind, tmp_path)
+    tokenizer._tokenizer.clean_up_tokenization_spaces = True
+    assert " ," not in tokenizer.decode(tokenizer.encode("the ,b"))
+    check_some(tokenizer, 5, 60)
+
+
 @pytest.mark.thorough
 @EACH
 def test_20400_texts_are_what_tokens_add_to_the_prompts_text(tokenizers, kind):
@@ -115,6 +123,15 @@ def test_a_prompt_cut_inside_a_character_leaves_all_of_it_to_the_completion(toke
         how = {"max_tokens": 4 - cut, "temperature": 0}
         assert lablib.generate(model, tokenizer, whole[:cut], **how) == "🦙"
         assert lablib.sample_n(model, whole[:cut], 1, **how).texts(tokenizer) == ["🦙"]
+
+
+def test_a_stop_in_a_run_that_the_completion_makes_whole_ends_it(tokenizers):
+    tokenizer = tokenizers["sentencepiece"]
+    run = tokenizer.convert_tokens_to_ids([f"<0x{byte:02X}>" for byte in "🦙 \nùa".encode()])
+    model, how = says(tokenizer, run[:7], run[7:]), {"max_tokens": 2, "temperature": 0}
+    assert lablib.generate(model, tokenizer, run[:7], **how) == "🦙 \nùa"
+    found = lablib.generate(model, tokenizer, run[:7], stop="\n", **how)
+    assert (found, len(found.tokens)) == ("🦙 ", 1)
 
 
 def test_byte_0_is_itself(tokenizers):
