@@ -214,7 +214,8 @@ class TokenIterator(DecodingIterator):
             that keeps a state and has a method ``copy`` is copied before its first call.
         stream: the random stream of the seed; row i of ``sample_n`` uses stream i.
         **sampler_options: the fields of :class:`SamplerOptions`, such as ``temperature=0.8`` or
-            ``seed=1``. Penalties look at this prompt and its completion.
+            ``seed=1``. Penalties look at this prompt and its completion; what a cache has read
+            besides, only ``cached_tokens`` tell.
 
     Attributes:
         prompt: its token ids.
