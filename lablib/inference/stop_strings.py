@@ -45,13 +45,13 @@ class TextReader:
         self.text = ""
         self.end: int | None = None
         self.stop = stop
-        self._decode = _decoder_of(tokenizer)
+        self._spell = _decoder_of(tokenizer)
         self._stops = [each.encode(errors="surrogatepass") for each in stop]
         self._traits = _traits_of(tokenizer)
         self._knows = partial(self._traits.knows, tokenizer)
         self._seen = 0  # tokens that were read
         self._window = self._end_of(prompt)  # the last tokens
-        self._before = self._decode(self._window)  # the window's text but for what is not certain
+        self._before = self._spell(self._window)  # the window's text but for what is not certain
         self._trim_at = len(self._window) + _CONTEXT
 
     def read(self, tokens: Sequence[int], last: bool = False) -> str:
@@ -78,7 +78,7 @@ class TextReader:
 
     def _look(self, last: bool = False) -> None:
         """Decode the window, and add to the text what is certain."""
-        whole = self._decode(self._window)
+        whole = self._spell(self._window)
         start = len(self._before)
         if not whole.startswith(self._before):  # the prompt's end has become something else
             start = sum(takewhile(bool, map(eq, whole, self._before)))
@@ -110,7 +110,7 @@ class TextReader:
         while n < len(window) and whole.startswith(self._before):
             inner = range(len(window) - n, 0, -1)
             start = next((i for i in inner if window[i] not in self._traits.bytes), 0)
-            rest = self._decode(window[start:]) if start else ""
+            rest = self._spell(window[start:]) if start else ""
             if len(rest) > len(held) and rest.endswith(held):
                 self._window, self._before = window[start:], rest[: len(rest) - len(held)]
                 break
@@ -135,7 +135,7 @@ class TextReader:
         while True:
             end = [*filter(self._knows, prompt[-n:])]
             if n >= len(prompt) or (
-                end and end[0] not in self._traits.bytes and self._decode(end).strip(_BROKEN)
+                end and end[0] not in self._traits.bytes and self._spell(end).strip(_BROKEN)
             ):
                 return end
             n *= 2
@@ -243,7 +243,7 @@ def _begun(text: str, stops: Sequence[str]) -> int:
 
 
 class _Traits:
-    """What is to know of a tokenizer to decode a part of a text as within the whole.
+    """A tokenizer's ways, by which a part of a text is decoded as within the whole.
 
     Attributes:
         bytes: of the tokens that stand for a byte each, where a run of them makes characters.
@@ -254,7 +254,8 @@ class _Traits:
         self._known: dict[int, bool] = {}  # whether an id has a token
         self.bytes: dict[Any, int] = {}
         self.cleaned: Sequence[str] = ()
-        if callable(id_of := _first_of(tokenizer, "convert_tokens_to_ids", "token_to_id")):
+        id_of = _first_of(tokenizer, "convert_tokens_to_ids", "token_to_id")
+        if callable(id_of):
             ids: list[Any] = [id_of(f"<0x{byte:02X}>") for byte in range(256)]
             pair = [ids[byte] for byte in "é".encode()]
             if None not in pair and tokenizer.decode(pair) == "é":

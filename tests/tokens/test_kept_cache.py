@@ -86,6 +86,35 @@ def test_each_turn_is_what_it_is_without_a_cache_and_reads_only_what_is_new(
         talk.append({"role": "assistant", "content": str(got)})
 
 
+@pytest.mark.parametrize("draft", ["none", "model", "look up", "early exit"])
+def test_penalties_and_processors_see_the_tokens_that_the_cache_has_read(model, shipped, draft):
+    ids = shipped.encode("On a rainy day, Mia finds")
+    drafter = {} if draft == "none" else {"draft_model": drafter_of(draft, model), "rule": "match"}
+    first = {"cache": make_prompt_cache(model), "cached_tokens": [], "max_tokens": 1}
+    if draft == "model":
+        first["draft_cache"] = make_prompt_cache(model)
+    generate(model, shipped, ids[:-2], **first, **drafter)
+    seen: list[list[int]] = []
+
+    def noted(tokens: mx.array, logits: mx.array) -> mx.array:
+        seen.append(tokens.tolist())
+        return logits
+
+    options = {"seed": 2, "stop_tokens": (), "frequency_penalty": 2.0, "repeat_last_n": -1}
+    options |= {"logits_processors": [noted], **drafter}
+    kept = {**first, "max_tokens": 6}
+    got = generate(model, shipped, ids, **kept, **options)
+    assert got.tokens == generate(model, shipped, ids, max_tokens=6, **options).tokens
+    assert all(each[: len(ids)] == ids for each in seen)
+    # Without the list the prompt is what is new, as ever, and all that they see.
+    if draft != "model":
+        cache = make_prompt_cache(model)
+        [*TokenIterator(model, ids[:-2], cache=cache, max_tokens=1)]
+        seen.clear()
+        generate(model, shipped, ids[-2:], cache=cache, max_tokens=2, **options)
+        assert all(each[:2] == ids[-2:] for each in seen)
+
+
 def test_messages_behind_unknown_tokens_are_refused_by_name(model, templated):
     talk = [{"role": "user", "content": "On a rainy day, "}]
     cache = make_prompt_cache(model)

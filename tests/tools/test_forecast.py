@@ -232,6 +232,9 @@ def test_other_models_get_english(monkeypatch: pytest.MonkeyPatch) -> None:
         def encode(self, text: str) -> list[int]:
             return list(text.encode())
 
+        def convert_tokens_to_ids(self, token: str) -> None:
+            return None
+
     found = forecast(model, NGram(), Bytes(), most=2, max_tokens=4)
     assert isinstance(found, Forecast)
     assert found.tokens == 4 * len(PROMPTS)

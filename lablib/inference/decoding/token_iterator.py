@@ -216,7 +216,8 @@ class TokenIterator(DecodingIterator):
         tokenizer: whose ids alone are drawn, where the model has more rows. None: all rows are,
             but of a model of ``lablib.load``'s, which knows its tokenizer's ids.
         stream: the random stream of the seed; row i of ``sample_n`` uses stream i.
-        **sampler_options: those that follow. Penalties look at this prompt and its completion.
+        **sampler_options: those that follow. Penalties look at this prompt and its completion; what
+            a cache has read besides, only ``cached_tokens`` tell.
 
     Attributes:
         prompt: its token ids.
