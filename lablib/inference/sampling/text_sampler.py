@@ -119,13 +119,14 @@ class TextSampler(Noise):
 
     def raw(self, logits: mx.array) -> mx.array:
         """Return a model's logits as all here takes them: float32, -inf for ids without a text."""
-        return only_known(logits.astype(mx.float32), self._n_known)
+        raw = logits.astype(mx.float32)
+        return raw if self._n_known is None else only_known(raw, self._n_known)
 
     # Tokens of the target.
 
     def plain(self, logits: mx.array, unseen: mx.array | None = None) -> Drawn:
         """Draw the token after each text, unevaluated, from the model's ``logits (B, 1, V)``."""
-        raw = self.raw(logits)
+        raw = logits.astype(mx.float32) if self._n_known is None else self.raw(logits)
         scores = self.process(raw, unseen) if self.processors else raw
         tokens, finite = self.draw(scores, unseen)
         return self.report(raw, tokens, finite)
