@@ -95,7 +95,10 @@ DOORS = {
     keywords.VoteKeywords: (None, {"max_tokens", "temperature"}),
     keywords.RoundsKeywords: (None, {"max_tokens", "temperature", "max_batch"}),
     keywords.DecodeKeywords: (SpeculativeTokenIterator, GIVEN),
-    keywords.StreamKeywords: (SpeculativeTokenIterator, {"max_tokens", "stop_tokens"}),
+    keywords.StreamKeywords: (
+        SpeculativeTokenIterator,
+        {"max_tokens", "stop_tokens", "tokenizer"},
+    ),
 }
 
 

@@ -125,7 +125,7 @@ class TextSampler(Noise):
 
     def plain(self, logits: mx.array, unseen: mx.array | None = None) -> Drawn:
         """Draw the token after each text, unevaluated, from the model's ``logits (B, 1, V)``."""
-        raw = self.raw(logits)
+        raw = logits.astype(mx.float32) if self._n_known is None else self.raw(logits)
         scores = self.process(raw, unseen) if self.processors else raw
         tokens, finite = self.draw(scores, unseen)
         return self.report(raw, tokens, finite)
