@@ -9,7 +9,7 @@ The engine speaks token ids. A stop string may be cut into tokens in many ways, 
 looked for in the text that they make.
 """
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import takewhile
@@ -45,13 +45,13 @@ class TextReader:
         self.text = ""
         self.end: int | None = None
         self.stop = stop
-        self._spell = _decoder_of(tokenizer)
+        self._decoded = _decoder_of(tokenizer)
         self._stops = [each.encode(errors="surrogatepass") for each in stop]
         self._traits = _traits_of(tokenizer)
         self._knows = partial(self._traits.knows, tokenizer)
         self._seen = 0  # tokens that were read
         self._window = self._end_of(prompt)  # the last tokens
-        self._before = self._spell(self._window)  # the window's text but for what is not certain
+        self._before = self._decoded(self._window)  # the window's text but for what is not certain
         self._trim_at = len(self._window) + _CONTEXT
 
     def read(self, tokens: Sequence[int], last: bool = False) -> str:
@@ -78,7 +78,7 @@ class TextReader:
 
     def _look(self, last: bool = False) -> None:
         """Decode the window, and add to the text what is certain."""
-        whole = self._spell(self._window)
+        whole = self._decoded(self._window)
         start = len(self._before)
         if not whole.startswith(self._before):  # the prompt's end has become something else
             start = sum(takewhile(bool, map(eq, whole, self._before)))
@@ -106,15 +106,14 @@ class TextReader:
 
     def _trim(self, whole: str) -> None:
         """Forget the first tokens of the window if the rest is decoded alike without them."""
-        held, window, n = whole[len(self._before) :], self._window, _CONTEXT
-        while n < len(window) and whole.startswith(self._before):
+        held, window = whole[len(self._before) :], self._window
+        for n in _sizes(len(window)) if whole.startswith(self._before) else ():
             inner = range(len(window) - n, 0, -1)
             start = next((i for i in inner if window[i] not in self._traits.bytes), 0)
-            rest = self._spell(window[start:]) if start else ""
+            rest = self._decoded(window[start:]) if start else ""
             if len(rest) > len(held) and rest.endswith(held):
                 self._window, self._before = window[start:], rest[: len(rest) - len(held)]
                 break
-            n *= 2
         self._trim_at = len(self._window) + _CONTEXT
 
     def _ends_in_bytes(self) -> bool:
@@ -131,14 +130,19 @@ class TextReader:
 
     def _end_of(self, prompt: Sequence[int]) -> list[int]:
         """Return the prompt's last tokens: they have some text, and begin with no byte of a run."""
-        n = _CONTEXT
-        while True:
+        for n in _sizes(len(prompt)):
             end = [*filter(self._knows, prompt[-n:])]
-            if n >= len(prompt) or (
-                end and end[0] not in self._traits.bytes and self._spell(end).strip(_BROKEN)
-            ):
+            if end and end[0] not in self._traits.bytes and self._decoded(end).strip(_BROKEN):
                 return end
-            n *= 2
+        return [*filter(self._knows, prompt)]
+
+
+def _sizes(most: int) -> Iterator[int]:
+    """Yield how many tokens to try as a context, fewer than there are."""
+    n = _CONTEXT
+    while n < most:
+        yield n
+        n *= 2
 
 
 def _first_of(tokenizer: Any, *names: str) -> Any:
@@ -243,7 +247,7 @@ def _begun(text: str, stops: Sequence[str]) -> int:
 
 
 class _Traits:
-    """A tokenizer's ways, by which a part of a text is decoded as within the whole.
+    """Knows of a tokenizer what it takes to decode a part of a text as within the whole.
 
     Attributes:
         bytes: of the tokens that stand for a byte each, where a run of them makes characters.
@@ -255,7 +259,7 @@ class _Traits:
         self.bytes: dict[Any, int] = {}
         self.cleaned: Sequence[str] = ()
         id_of = _first_of(tokenizer, "convert_tokens_to_ids", "token_to_id")
-        if callable(id_of):
+        if id_of is not None:
             ids: list[Any] = [id_of(f"<0x{byte:02X}>") for byte in range(256)]
             pair = [ids[byte] for byte in "é".encode()]
             if None not in pair and tokenizer.decode(pair) == "é":
