@@ -1,0 +1,70 @@
+"""Sums over a vocabulary: what is small and often there counts, whatever stands before it.
+
+On a CPU MLX adds a row one after another, so that float32 loses each weight below half a digit of
+the sum so far: at 262,144 tokens 5e-4 of a sum (mlx 0.32.4; ``mx.softmax`` and ``mx.logsumexp``,
+too). Up to ``SMALL`` tokens that is what runs here as well, and is off by a few 1e-7. Beyond:
+
+- ``total`` adds in fours. Each number is rounded at most 3 · log4(V) + 1 times, which is 28 at
+  262,144 tokens, so that a sum of positive numbers is within 28 · 2^-24 = 1.7e-6 of itself (seen:
+  1e-7), and it takes half the time.
+- ``running`` and ``grains`` make whole numbers of weights. *Their* sums are exact in any order, on
+  any device, and the same with and without tokens of weight 0. In ``running`` each weight loses
+  less than 2^-43, so V tokens together V · 2^-43, 3e-8 at 262,144; of ``grains`` see there.
+"""
+
+from functools import partial
+from typing import Any
+
+import mlx.core as mx
+
+SMALL = 2048  # tokens
+_UNIT = 2.0**43  # with it 2^20 weights add up to 2^63
+
+_four = partial(mx.sum, axis=-2)
+
+
+def total(x: mx.array) -> mx.array:
+    """Return the sum of each row ``(..., 1)``."""
+    if x.shape[-1] <= SMALL:
+        return mx.sum(x, axis=-1, keepdims=True)
+    return in_fours(x)
+
+
+def in_fours(x: mx.array) -> mx.array:
+    """Return the sum of each row ``(..., 1)``, of rows of any length."""
+    while (size := x.shape[-1]) > 1:
+        x = _four(filled(x, 4).reshape(*x.shape[:-1], 4, -(-size // 4)))
+    return x
+
+
+def filled(x: mx.array, n: int) -> mx.array:
+    """Append zeros to rows ``(..., V)``, up to a multiple of ``n``."""
+    missing = -x.shape[-1] % n
+    return mx.pad(x, [*[(0, 0)] * (x.ndim - 1), (0, missing)]) if missing else x
+
+
+def grains(weights: mx.array) -> mx.array:
+    """Return whole numbers that are proportional to weights ``(N, K)``, 2^31 in all, as uint64.
+
+    They are the same with and without other weights of 0. Below half a grain it is none.
+    """
+    shares = weights / mx.max(weights, axis=-1, keepdims=True)
+    mass = mx.sum(_counted(shares), axis=-1, keepdims=True).astype(mx.float32)
+    return mx.maximum(mx.round(shares * (_UNIT * 2.0**31 / mass)), 0).astype(mx.uint64)
+
+
+def running(weights: mx.array, size: int, **how: Any) -> mx.array:
+    """Return ``mx.cumsum`` of weights ``(..., K)``, some of ``size``, with a sum below 2^19."""
+    if size <= SMALL:
+        return mx.cumsum(weights, axis=-1, **how)
+    return mx.cumsum(_counted(weights), axis=-1, **how).astype(mx.float32) / _UNIT
+
+
+def _counted(weights: mx.array) -> mx.array:
+    return (weights * _UNIT).astype(mx.int64)
+
+
+def softmax(scores: mx.array) -> mx.array:
+    """Return the probabilities ``(..., V)``; of scores that are not finite NaN, as MLX does."""
+    p = mx.softmax(scores, axis=-1)
+    return p if p.shape[-1] <= SMALL else p / total(p)
