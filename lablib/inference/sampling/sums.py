@@ -30,6 +30,14 @@ def total(x: mx.array) -> mx.array:
     return in_fours(x)
 
 
+def mass_of(weights: mx.array) -> mx.array:
+    """Return the sum of weights between 0 and 1, one of them 1: as ``total``, of few exactly."""
+    if weights.shape[-1] > SMALL:
+        return in_fours(weights)
+    sums = mx.sum(_counted(weights), axis=-1, keepdims=True)
+    return sums.astype(mx.float32) * (1 / _UNIT)
+
+
 def in_fours(x: mx.array) -> mx.array:
     """Return the sum of each row ``(..., 1)``, of rows of any length."""
     while (size := x.shape[-1]) > 1:

@@ -40,7 +40,7 @@ from functools import lru_cache, partial
 
 from lablib.definitions import remember
 from lablib.inference.sampling.options import NOT_CUTS, SamplerOptions
-from lablib.inference.sampling.sums import SMALL, filled, grains, in_fours, running, total
+from lablib.inference.sampling.sums import SMALL, filled, grains, in_fours, mass_of, running, total
 from lablib.validation import BadType, BadValue, returned
 
 import mlx.core as mx
@@ -179,7 +179,7 @@ def log_softmax(logits: mx.array) -> mx.array:
     """Return log-probabilities ``(..., V)``, float32, within 2e-6 + 2^-23 of each."""
     logits = logits.astype(mx.float32)
     gaps = logits - _max(logits)  # first: beside a logit of 500, float32 keeps four decimals
-    mass = total(exp(gaps))
+    mass = mass_of(exp(gaps))
     return gaps - mx.log(mass)
 
 
