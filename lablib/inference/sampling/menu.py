@@ -55,7 +55,7 @@ def typical(mass: float = 0.95) -> LogitsProcessor:
         logs = log_softmax(logits)
         strangeness = mx.abs(_entropy(logs) + logs)
         _, ids = best(-strangeness, logits.shape[-1])
-        before = running(mx.exp(gather(logs, ids)), logits.shape[-1], inclusive=False)
+        before = running(mx.exp(gather(logs, ids)), inclusive=False)
         is_first = mx.arange(logits.shape[-1]) == 0
         kept = mx.where((before < mass) | is_first, gather(logits, ids), -mx.inf)
         return keep(logits, kept, ids)

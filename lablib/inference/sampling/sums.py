@@ -7,9 +7,9 @@ too). Up to ``SMALL`` tokens that is what runs here as well, and is off by a few
 - ``total`` adds in fours. Each number is rounded at most 3 · log4(V) + 1 times, which is 28 at
   262,144 tokens, so that a sum of positive numbers is within 28 · 2^-24 = 1.7e-6 of itself (seen:
   1e-7), and it takes half the time.
-- ``running`` and ``grains`` make whole numbers of weights. *Their* sums are exact in any order, on
-  any device, and the same with and without tokens of weight 0. In ``running`` each weight loses
-  less than 2^-43, so V tokens together V · 2^-43, 3e-8 at 262,144; of ``grains`` see there.
+- ``running``, ``before`` and ``grains`` make whole numbers of weights. *Their* sums are exact in
+  any order, on any device, and the same with and without tokens of weight 0. A weight loses less
+  than 2^-43, so V tokens together V · 2^-43, 3e-8 at 262,144; of ``grains`` see there.
 """
 
 from functools import partial
@@ -61,11 +61,26 @@ def grains(weights: mx.array) -> mx.array:
     return mx.maximum(mx.round(shares * (_UNIT * 2.0**31 / mass)), 0).astype(mx.uint64)
 
 
-def running(weights: mx.array, size: int, **how: Any) -> mx.array:
-    """Return ``mx.cumsum`` of weights ``(..., K)``, some of ``size``, with a sum below 2^19."""
-    if size <= SMALL:
-        return mx.cumsum(weights, axis=-1, **how)
-    return mx.cumsum(_counted(weights), axis=-1, **how).astype(mx.float32) / _UNIT
+def running(weights: mx.array, **how: Any) -> mx.array:
+    """Return ``mx.cumsum`` of weights ``(..., V)`` whose sum is below 2^19."""
+    sums = before(weights, weights.shape[-1], **{"inclusive": True, **how})
+    return sums if sums.dtype == weights.dtype else sums.astype(mx.float32) / _UNIT
+
+
+def before(weights: mx.array, size: int, **how: Any) -> mx.array:
+    """Return the sum before each of the weights ``(..., K)``, some of ``size``; see ``share``."""
+    if size > SMALL:
+        weights = _counted(weights)
+    return mx.cumsum(weights, axis=-1, **{"inclusive": False, **how})
+
+
+def share(weights: mx.array, p: float | mx.array) -> mx.array:
+    """Return ``p`` of the sum of weights ``(..., V)``, as ``before`` counts; never nothing."""
+    if weights.shape[-1] <= SMALL:
+        return p * total(weights)
+    units = mx.sum(_counted(weights), axis=-1, keepdims=True)
+    part = (mx.array(p, mx.float32) * 2.0**24).astype(mx.int64)
+    return mx.maximum((units >> 24) * part + ((units & 0xFFFFFF) * part >> 24), 1)
 
 
 def _counted(weights: mx.array) -> mx.array:

@@ -40,7 +40,7 @@ from functools import lru_cache, partial
 
 from lablib.definitions import remember
 from lablib.inference.sampling.options import NOT_CUTS, SamplerOptions
-from lablib.inference.sampling.sums import SMALL, filled, grains, in_fours, mass_of, running, total
+from lablib.inference.sampling.sums import SMALL, before, filled, grains, in_fours, mass_of, share
 from lablib.validation import BadType, BadValue, returned
 
 import mlx.core as mx
@@ -268,7 +268,7 @@ def top_p(scores: mx.array, p: Parameter) -> mx.array:
     """
     rows = scores.reshape(-1, scores.shape[-1])
     weights = exp(rows - _max(rows))
-    limit = p * total(weights)
+    limit = share(weights, p)
     return _nucleus(rows, weights, limit).reshape(scores.shape)
 
 
@@ -287,8 +287,7 @@ def _nucleus(
     if vocab_size <= max(width, SMALL):  # a look at the host would cost more
         width = vocab_size
     values, ids = best(scores, width)
-    before = running(gather(weights, ids), vocab_size, inclusive=False)
-    is_kept = before < limit
+    is_kept = before(gather(weights, ids), vocab_size) < limit
     values = mx.where(is_kept, values, -mx.inf)
     kept = keep(scores, values, ids)
     if width < vocab_size:

@@ -52,7 +52,6 @@ is p/q of each draft, 0 where nothing was drafted; ``padded`` appends the q of z
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 from lablib.definitions import in_use, remember
@@ -235,12 +234,11 @@ def _race(p: mx.array, q: mx.array) -> list[mx.array]:
     bid = mx.where(both > 0, p / mx.where(both > 0, both, 1), 0)
     order = mx.argsort(bid, axis=-1)
     s, p, q = (mx.take_along_axis(x, order, axis=-1) for x in (bid, p, q))
-    sums = partial(running, size=p.shape[-1])
-    after = sums(p, reverse=True, inclusive=False)
-    most = mx.maximum(s * sums(q) + (1 - s) * after, 0.5)  # q is 0 without a draft
+    after = running(p, reverse=True, inclusive=False)
+    most = mx.maximum(s * running(q) + (1 - s) * after, 0.5)  # q is 0 without a draft
     start = mx.zeros_like(s[..., :1])
     width = s - mx.concatenate([start, s[..., :-1]], axis=-1)
-    area = sums(width / (most * mx.concatenate([1 + start, most[..., :-1]], axis=-1)))
+    area = running(width / (most * mx.concatenate([1 + start, most[..., :-1]], axis=-1)))
     back = mx.argsort(order, axis=-1)
     return [mx.take_along_axis(x, back, axis=-1) for x in (s, most, area)]
 
