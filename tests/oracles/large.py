@@ -72,20 +72,21 @@ def law(weights):
     """Return the probability of each of ``weights (K,)`` under ``transforms.draw``: float64."""
     rows = mx.array(weights)[None]
     if len(weights) <= sums.SMALL:
-        return _shares(sums.grains(rows))[0]
+        return shares_of(rows)[0]
     blocks = sums.filled(rows, transforms._BLOCK).reshape(-1, transforms._BLOCK)
-    totals = _shares(sums.grains(sums.in_fours(blocks)[:, 0][None]))[0]
+    totals = shares_of(sums.in_fours(blocks)[:, 0][None])[0]
     inside = np.zeros(blocks.shape)
     some = np.flatnonzero(totals)
-    inside[some] = _shares(sums.grains(blocks[mx.array(some)]))
+    inside[some] = shares_of(blocks[mx.array(some)])
     return (totals[:, None] * inside).ravel()[: len(weights)]
 
 
-def _shares(grains):
-    """Return how many of 2^32 random numbers lead to each of the grains ``(N, K)``."""
-    ends = np.cumsum(np.array(grains).astype(object), axis=-1)
-    first = -(-(ends << 32) // ends[:, -1:])  # the first number that is beyond
-    return np.diff(first.astype(np.float64), prepend=0.0, axis=-1) / 2**32
+def shares_of(weights):
+    """Return how many of 2^32 random numbers choose each of the weights ``(N, K)``, as a share."""
+    ends = np.cumsum(np.array(sums.grains(weights)), axis=-1)  # below 2^32: the shift fits
+    beyond = ((ends << np.uint64(32)) - np.uint64(1)) // ends[:, -1:] + np.uint64(1)
+    beyond[ends == 0] = 0
+    return np.diff(beyond.astype(np.float64), prepend=0.0, axis=-1) / 2**32
 
 
 def first_beyond(probabilities, u):

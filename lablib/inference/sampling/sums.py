@@ -2,11 +2,12 @@
 
 On a CPU MLX adds a row one after another, so that float32 loses each weight below half a digit of
 the sum so far: at 262,144 tokens 5e-4 of a sum (mlx 0.32.4; ``mx.softmax`` and ``mx.logsumexp``,
-too). Up to ``SMALL`` tokens that is what runs here as well, and is off by a few 1e-7. Beyond:
+too). Up to ``SMALL`` tokens that is what runs here as well, so that no seed's text changes: it
+loses 1e-7 as a rule, and 2^-24 for each token of a flat tail behind a likely one. Beyond:
 
-- ``total`` adds in fours. Each number is rounded at most 3 · log4(V) + 1 times, which is 28 at
-  262,144 tokens, so that a sum of positive numbers is within 28 · 2^-24 = 1.7e-6 of itself (seen:
-  1e-7), and it takes half the time.
+- ``total`` adds in fours, ⌈log4 V⌉ times over. So each number is rounded at most 27 times at
+  262,144 tokens, a sum of positive numbers is within 27 · 2^-24 = 1.6e-6 of itself (seen: 1e-7),
+  and it takes half the time.
 - ``running``, ``before`` and ``grains`` make whole numbers of weights. *Their* sums are exact in
   any order, on any device, and the same with and without tokens of weight 0. A weight loses less
   than 2^-43, so V tokens together V · 2^-43, 3e-8 at 262,144; of ``grains`` see there.
@@ -40,8 +41,9 @@ def mass_of(weights: mx.array) -> mx.array:
 
 def in_fours(x: mx.array) -> mx.array:
     """Return the sum of each row ``(..., 1)``, of rows of any length."""
-    while (size := x.shape[-1]) > 1:
-        x = _four(filled(x, 4).reshape(*x.shape[:-1], 4, -(-size // 4)))
+    while x.shape[-1] > 1:
+        x = filled(x, 4)
+        x = _four(x.reshape(*x.shape[:-1], 4, x.shape[-1] // 4))
     return x
 
 
@@ -49,6 +51,22 @@ def filled(x: mx.array, n: int) -> mx.array:
     """Append zeros to rows ``(..., V)``, up to a multiple of ``n``."""
     missing = -x.shape[-1] % n
     return mx.pad(x, [*[(0, 0)] * (x.ndim - 1), (0, missing)]) if missing else x
+
+
+def choose(weights: mx.array, u: mx.array) -> tuple[mx.array, mx.array]:
+    """Choose one of the weights ``(N, K)`` by 64 bits ``(N, 1)``, in whole numbers.
+
+    Where ``u`` is within the part that is chosen is as random as ``u`` was: that is returned, too.
+    """
+    own = grains(weights)
+    ends = mx.cumsum(own, axis=-1)
+    everything = ends[:, -1:]  # 2^31, nearly
+    low, high = u & 0xFFFFFFFF, u >> 32
+    point = high * everything + (low * everything >> 32)  # with 32 binary digits behind the point
+    index = mx.argmax(ends > point >> 32, axis=-1, keepdims=True)
+    own, end = (mx.take_along_axis(x, index, axis=-1) for x in (own, ends))
+    left = point - (end - own << 32)
+    return index, left // mx.maximum(own, 1) << 32
 
 
 def grains(weights: mx.array) -> mx.array:

@@ -40,7 +40,7 @@ from functools import lru_cache, partial
 
 from lablib.definitions import remember
 from lablib.inference.sampling.options import NOT_CUTS, SamplerOptions
-from lablib.inference.sampling.sums import SMALL, before, filled, grains, in_fours, mass_of, share
+from lablib.inference.sampling.sums import SMALL, before, choose, filled, in_fours, mass_of, share
 from lablib.validation import BadType, BadValue, returned
 
 import mlx.core as mx
@@ -151,28 +151,12 @@ def draw_exactly(weights: mx.array, u: mx.array) -> mx.array:
     never come.
     """
     if weights.shape[-1] <= SMALL:
-        return _choose(weights, u)[0].astype(mx.int32)
+        return choose(weights, u)[0].astype(mx.int32)
     blocks = filled(weights, _BLOCK).reshape(len(weights), -1, _BLOCK)
-    block, u = _choose(in_fours(blocks)[..., 0], u)
+    block, u = choose(in_fours(blocks)[..., 0], u)
     inside = mx.take_along_axis(blocks, block[..., None], axis=1)[:, 0]
-    token = _BLOCK * block + _choose(inside, u)[0]
+    token = _BLOCK * block + choose(inside, u)[0]
     return mx.minimum(token, weights.shape[-1] - 1).astype(mx.int32)  # a row may be all NaN
-
-
-def _choose(weights: mx.array, u: mx.array) -> tuple[mx.array, mx.array]:
-    """Choose one of the weights ``(N, K)`` by 64 bits ``(N, 1)``, in whole numbers.
-
-    Where ``u`` is within the part that is chosen is as random as ``u`` was: that is returned, too.
-    """
-    own = grains(weights)
-    ends = mx.cumsum(own, axis=-1)
-    everything = ends[:, -1:]  # 2^31, nearly
-    low, high = u & 0xFFFFFFFF, u >> 32
-    point = high * everything + (low * everything >> 32)  # with 32 binary digits behind the point
-    index = _argmax(ends > point >> 32)
-    own, end = gather(own, index), gather(ends, index)
-    left = point - (end - own << 32)
-    return index, left // mx.maximum(own, 1) << 32
 
 
 def log_softmax(logits: mx.array) -> mx.array:
