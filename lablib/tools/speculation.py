@@ -15,6 +15,7 @@ from lablib.course.replay.rounds import (
     replay,
     tokens_per_call,
 )
+from lablib.inference.sampling.sums import softmax
 from lablib.inference.speculation import NGram, rules
 from lablib.inference.speculation.costs import Costs
 from lablib.inference.speculation.draft_length import FixedLength
@@ -77,7 +78,7 @@ def _overlap(
     """Return what rejection and what match keep, ``(tokens of the completion, 2)`` a text."""
 
     def both(rows: mx.array) -> mx.array:
-        p, q = (mx.softmax(m(rows).astype(mx.float32) / temperature, -1) for m in (target, draft))
+        p, q = (softmax(m(rows).astype(mx.float32) / temperature) for m in (target, draft))
         return mx.stack(rules.overlap(p, q)[:2], axis=-1)
 
     return _along(both, prompts, completions)

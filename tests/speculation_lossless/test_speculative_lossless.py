@@ -36,7 +36,7 @@ def explored(monkeypatch, uncompiled):
         """Sequence 0 is explored; the others of a batch take what is likeliest."""
         return exploration.choose(weights) if number == 0 else int(np.argmax(weights))
 
-    def numbers(sampler, first, n=1):
+    def numbers(sampler, first, n=1, size=0):
         """Instead of a random number the sequence's own, so that ``draw`` knows whose it draws."""
         return mx.array([[row] * n for row in range(len(sampler.rows))])
 

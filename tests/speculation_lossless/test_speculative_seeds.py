@@ -74,8 +74,8 @@ def test_no_random_number_serves_twice(rule, monkeypatch):
     seen = []
     right = TextSampler.numbers
 
-    def spy(sampler, first, n=1):
-        numbers = right(sampler, first, n)
+    def spy(sampler, first, n, size):
+        numbers = right(sampler, first, n, size)
         seen.extend(numbers[0].tolist())
         return numbers
 

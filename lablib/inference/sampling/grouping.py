@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 from lablib.inference.sampling import transforms
 from lablib.inference.sampling.options import PENALTIES, SamplerOptions
 from lablib.inference.sampling.row import Row
+from lablib.inference.sampling.sums import SMALL
 
 import mlx.core as mx
 import numpy as np
@@ -17,7 +18,7 @@ class Group(NamedTuple):
     rows: mx.array  # (n,) of the N
     parameters: transforms.Parameters
     width: int  # the most tokens that greedy or top-k leaves in a row: V without
-    is_narrow: bool  # whether the transforms among so many are the same as among all
+    is_narrow: bool  # whether the transforms, and sums, among so many are those among all
 
 
 class Plan(NamedTuple):
@@ -31,19 +32,20 @@ class Plan(NamedTuple):
 
 def plan_of(texts: Sequence[Row], n_positions: int, vocab_size: int) -> Plan:
     """Read the options of ``n_positions`` positions of each text."""
-    kinds: dict[tuple[str, ...], list[int]] = {} if texts else {(): []}
+    kinds: dict[tuple[tuple[str, ...], bool], list[int]] = {} if texts else {((), False): []}
     for i, text in enumerate(texts):
         kind = tuple(name for name in transforms.ORDER if name in text.used)
-        kinds.setdefault(kind, []).append(i)
+        is_large = text.used.get("top_k", 0) > SMALL  # no row's sums hang on its neighbours
+        kinds.setdefault((kind, is_large), []).append(i)
     groups, order = [], []
-    for kind, places in kinds.items():
+    for (kind, _), places in kinds.items():
         used = [texts[i].used for i in places]
         left = [1 if "greedy" in each else each.get("top_k", vocab_size) for each in used]
         width = int(min(max(left, default=vocab_size), vocab_size))
         rows = _rows_of(places, n_positions)
         order += rows
         names = [name for name in transforms.ORDER if name in {*transforms.BUILT_IN, *kind}]
-        is_narrow = width < vocab_size and names == [*transforms.BUILT_IN]
+        is_narrow = width < vocab_size and width <= SMALL and names == [*transforms.BUILT_IN]
         groups.append(Group(mx.array(rows), _parameters(kind, used, n_positions), width, is_narrow))
     penalized = [i for i, text in enumerate(texts) if text.window]
     return Plan(

@@ -16,6 +16,7 @@ from collections.abc import Collection, Mapping
 from copy import copy as shallow_copy
 
 from lablib.inference.sampling.processors import LogitsProcessor
+from lablib.inference.sampling.sums import running, softmax, total
 from lablib.inference.sampling.transforms import best, gather, keep, log_softmax
 from lablib.machine.arrays import listed
 from lablib.validation import BadValue, integer, number, token_ids
@@ -36,9 +37,9 @@ def top_n_sigma(n: float = 1.0) -> LogitsProcessor:
         peak, there = mx.max(logits, axis=-1, keepdims=True), mx.isfinite(logits)
         gaps = mx.where(there, logits - peak, 0.0)
         count = mx.sum(there, axis=-1, keepdims=True)
-        mean = mx.sum(gaps, axis=-1, keepdims=True) / count
+        mean = total(gaps) / count
         squares = mx.where(there, (gaps - mean) ** 2, 0.0)
-        sigma = mx.sqrt(mx.sum(squares, axis=-1, keepdims=True) / count)
+        sigma = mx.sqrt(total(squares) / count)
         return mx.where(logits >= peak - n * sigma, logits, -mx.inf)
 
     return cut
@@ -56,7 +57,7 @@ def typical(mass: float = 0.95) -> LogitsProcessor:
         logs = log_softmax(logits)
         strangeness = mx.abs(_entropy(logs) + logs)
         _, ids = best(-strangeness, logits.shape[-1])
-        before = mx.cumsum(mx.exp(gather(logs, ids)), axis=-1, inclusive=False)
+        before = running(mx.exp(gather(logs, ids)), inclusive=False)
         is_first = mx.arange(logits.shape[-1]) == 0
         kept = mx.where((before < mass) | is_first, gather(logits, ids), -mx.inf)
         return keep(logits, kept, ids)
@@ -105,11 +106,11 @@ def xtc(threshold: float = 0.1, probability: float = 0.5) -> LogitsProcessor:
     probability = number("probability", probability, 0.0, 1.0)
 
     def mix(tokens: mx.array, logits: mx.array) -> mx.array:
-        p, ids = mx.softmax(logits, axis=-1), mx.arange(logits.shape[-1])
+        p, ids = softmax(logits), mx.arange(logits.shape[-1])
         top = (p >= threshold) & (p > 0)
         lowest = mx.min(mx.where(top, p, 2.0), axis=-1, keepdims=True)
         last = mx.max(mx.where(p == lowest, ids, -1), axis=-1, keepdims=True)
-        left = mx.softmax(mx.where(top & (ids != last), -mx.inf, logits), axis=-1)
+        left = softmax(mx.where(top & (ids != last), -mx.inf, logits))
         return mx.log((1 - probability) * p + probability * left)
 
     return mix
@@ -218,7 +219,7 @@ class Mirostat:
 def _entropy(logs: mx.array) -> mx.array:
     """Return the entropy of log-probabilities ``(..., V)`` in nats: ``(..., 1)``."""
     p = mx.exp(logs)
-    return -mx.sum(mx.where(p > 0, p * logs, 0.0), axis=-1, keepdims=True)
+    return -total(mx.where(p > 0, p * logs, 0.0))
 
 
 def _likelier(logits: mx.array, logs: mx.array, least: mx.array) -> mx.array:

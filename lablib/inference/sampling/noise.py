@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from lablib.inference.sampling import random_numbers
 from lablib.inference.sampling.row import Row
+from lablib.inference.sampling.sums import SMALL
 
 import mlx.core as mx
 import numpy as np
@@ -60,11 +61,16 @@ class Noise:
 
     # Of a round.
 
-    def numbers(self, first: int, n: int = 1) -> mx.array:
-        """Return ``n`` random numbers for uses of the round ``(B, n)``; each round has its lane."""
+    def numbers(self, first: int, n: int, size: int) -> mx.array:
+        """Return ``n`` random numbers for uses of the round ``(B, n)``; each round has its lane.
+
+        They are for draws from a vocabulary of this ``size``, see :func:`lots`.
+        """
         if self._numbers is None or first + n > self._numbers.shape[1]:
             most = DRAFT + 16 if self._numbers is None else 2 * self._numbers.shape[1]
-            self._numbers = self.uniforms(most, 1 + self._round)
+            keys = random_numbers.key(self._keys, 1 + self._round)
+            positions = self.positions()[:, None] + np.arange(most)
+            self._numbers = lots(keys[:, None], positions, size)
         return mx.array(self._numbers[:, first : first + n])
 
     def race(self, weights: mx.array, drafts: mx.array | None) -> mx.array:
@@ -105,6 +111,15 @@ class Noise:
         self._round = number
         self._numbers = None
         self._by_position = {}
+
+
+def lots(keys: np.ndarray, positions: np.ndarray, size: int) -> np.ndarray:
+    """Return the random numbers that ``transforms.draw`` takes for a vocabulary of this ``size``.
+
+    They are float32 in [0, 1); above 2,048 tokens uint64, all bits of the same numbers.
+    """
+    numbers = random_numbers.bits if size > SMALL else random_numbers.uniforms
+    return numbers(keys, positions)
 
 
 def before_each(logits: mx.array, drafts: mx.array | None) -> range:

@@ -8,6 +8,7 @@ functions of the text and the logits. One that keeps a state, such as a parser, 
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from lablib.inference.sampling.transforms import log_softmax
 from lablib.unknown_options import checks_options
 from lablib.validation import function, returned
 
@@ -41,8 +42,7 @@ def sampled_by(sampler: Callable[[mx.array], mx.array]) -> LogitsProcessor:
     function("sampler", sampler)
 
     def only_sampled(tokens: mx.array, logits: mx.array) -> mx.array:
-        logprobs = logits - mx.logsumexp(logits, axis=-1, keepdims=True)
-        chosen = returned("sampler", sampler(logprobs), logits[:, 0])
+        chosen = returned("sampler", sampler(log_softmax(logits)), logits[:, 0])
         ids = mx.arange(logits.shape[-1])
         return mx.where(ids == chosen[:, None], 0.0, -mx.inf)
 

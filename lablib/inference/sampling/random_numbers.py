@@ -43,20 +43,23 @@ def uniforms(keys: np.ndarray, positions: np.ndarray) -> np.ndarray:
 
     ``positions`` are int64 ``(...)``, from 0, and ``keys`` uint64 of a shape that fits theirs.
     """
+    return (bits(keys, positions) >> 40).astype(np.float32) * np.float32(2.0**-24)
+
+
+def bits(keys: np.ndarray, positions: np.ndarray) -> np.ndarray:
+    """Return 64 random bits each, uint64: ``uniforms`` are the first 24 of them."""
     if positions.size == 1:  # a single number is common, and Python's ints are five times as fast
         counter = (positions.item() + 1) * _STEP
-        bits = _mix(keys.item() + counter & _WORD) >> 40
-        return np.full(positions.shape, bits * 2.0**-24, np.float32)
+        return np.full(positions.shape, _mix(keys.item() + counter & _WORD), np.uint64)
     counters = (positions + 1).astype(np.uint64) * _STEP
-    bits = _mix(keys + counters) >> 40
-    return bits.astype(np.float32) * np.float32(2.0**-24)
+    return _mix(keys + counters)
 
 
 def exponentials(keys: np.ndarray, n: int) -> np.ndarray:
     """Return ``n`` numbers of rate 1 for each key: float32 ``(len(keys), n)``, none of them 0."""
     counters = np.arange(1, n + 1, dtype=np.uint64) * _STEP
-    bits = _mix(keys[:, None] + counters) >> 12
-    uniform = (bits + 0.5) * 2.0**-52
+    mixed = _mix(keys[:, None] + counters) >> 12
+    uniform = (mixed + 0.5) * 2.0**-52
     return -np.log(uniform).astype(np.float32)  # small ones keep their digits
 
 

@@ -20,11 +20,12 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from lablib.definitions import FastPath
-from lablib.inference.sampling import random_numbers, transforms
+from lablib.inference.sampling import transforms
 from lablib.inference.sampling.grouping import Group, Plan, plan_of
-from lablib.inference.sampling.noise import DRAFT, Noise, before_each
+from lablib.inference.sampling.noise import DRAFT, Noise, before_each, lots
 from lablib.inference.sampling.processors import LogitsProcessor, TextProcessors
 from lablib.inference.sampling.row import Row
+from lablib.inference.sampling.sums import softmax
 from lablib.machine.arrays import listed
 from lablib.validation import BadValue
 
@@ -159,7 +160,7 @@ class TextSampler(Noise):
             positions = (positions[:, None] + steps).ravel()
         else:
             positions += n_unseen
-        u = random_numbers.uniforms(np.repeat(self._keys, n_positions), positions)
+        u = lots(np.repeat(self._keys, n_positions), positions, scores.shape[-1])
         columns = rows, peak, mx.array(u[:, None])
         one = plan.groups[0] if len(plan.groups) == 1 else None
         tokens = _of_groups(plan, _draw, *columns) if one is None else _draw(one, *columns)
@@ -182,7 +183,7 @@ class TextSampler(Noise):
     ) -> tuple[mx.array, mx.array]:
         """Return the distribution at each position, and where it is finite; as ``cut``."""
         left, finite = self.cut(scores, unseen)
-        return mx.softmax(left, axis=-1), finite
+        return softmax(left), finite
 
     def report(self, raw: mx.array, tokens: mx.array, finite: mx.array) -> Drawn:
         """Add log-probabilities to tokens ``(B, R)``: theirs, and the best if asked for."""
@@ -231,10 +232,10 @@ class TextSampler(Noise):
         if self.greedy:
             return self.draw(logits, drafts)[0], None
         left, _ = self.cut(logits, drafts)
-        q = mx.softmax(left, axis=-1)
+        q = softmax(left)
         if self.coupled:
             return self.race(q[:, None], drafts)[:, 0], q
-        return transforms.draw(q, self.numbers(DRAFT + len(before)))[:, 0], q
+        return transforms.draw(q, self.numbers(DRAFT + len(before), 1, q.shape[-1]))[:, 0], q
 
     def after(self, raw: mx.array, paths: Sequence[Sequence[int]]) -> mx.array:
         """Return the distribution after each of R paths of drafts, from ``raw (1, R, V)``.
@@ -246,12 +247,12 @@ class TextSampler(Noise):
         if options.temperature == 0:
             options = replace(options, temperature=1.0)
         if not (self.processors or options.penalizes):  # the tokens before make no difference
-            return mx.softmax(transforms.apply(raw, options), axis=-1)
+            return softmax(transforms.apply(raw, options))
         rows = []
         for i, path in enumerate(paths):
             logits = self.process(raw[:, i : i + 1], mx.array([path], mx.int32))
             rows.append(transforms.apply(logits, options, [*row.text, *path]))
-        return mx.softmax(mx.concatenate(rows, axis=1), axis=-1)
+        return softmax(mx.concatenate(rows, axis=1))
 
     def _penalized_scores(
         self, logits: mx.array, unseen: mx.array | None
@@ -362,8 +363,9 @@ def _cut(group: Group, scores: mx.array, peak: mx.array) -> mx.array:
 def _candidates(group: Group, scores: mx.array) -> mx.array | None:
     """Return the ids ``(n, K)`` of the tokens that top-k can leave, in order; None: all tokens.
 
-    A fast path: the transforms, and the draw, give the same among these as among all tokens. It is
-    closed where a transform is replaced or moved, and where the group uses one that was added.
+    A fast path: the transforms, and the draw, give the same among these as among all tokens; of
+    more than 2,048 unless a random number, or top-p's limit, is within 1e-6 of where it changes. It
+    is closed where a transform is replaced or moved, and where the group uses one that was added.
     """
     return transforms.best_by_id(scores, group.width) if _CANDIDATES.is_open() else None
 

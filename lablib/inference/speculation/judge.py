@@ -13,6 +13,7 @@ from lablib.definitions import FastPath, remember
 from lablib.inference.decoding.rows import Verdict
 from lablib.inference.sampling import transforms
 from lablib.inference.sampling.noise import ACCEPT
+from lablib.inference.sampling.sums import softmax
 from lablib.inference.sampling.text_sampler import Drawn, TextSampler, check_finite
 from lablib.inference.speculation import rules
 from lablib.inference.speculation.proposal import Proposal, check_proposal
@@ -97,7 +98,8 @@ class Judge:
         if plays_out:
             tokens, finite = sampler.draw(scores, drafts)
         else:
-            kept, tokens = _drawer(self.rule)(p, q, drafts, sampler.numbers(ACCEPT, 2))
+            u = sampler.numbers(ACCEPT, 2, raw.shape[-1])
+            kept, tokens = _drawer(self.rule)(p, q, drafts, u)
             if n_drafts is not None and 0 in n_drafts:  # such a row gets plain sampling's token
                 plain, _ = sampler.draw(scores[:, :1], None)
                 tokens = mx.where(mx.array(n_drafts)[:, None] == 0, plain, tokens)
@@ -161,9 +163,9 @@ class Judge:
         """
         overlaps = rules.overlap(p, q)
         if self.sampler.greedy:
-            p = mx.softmax(raw, axis=-1)
+            p = softmax(raw)
             if proposal.logits is not None:
-                q = mx.softmax(self.sampler.raw(proposal.logits), axis=-1)
+                q = softmax(self.sampler.raw(proposal.logits))
         drafts = proposal.tokens[..., None]
         chosen = [mx.take_along_axis(x, drafts, axis=-1)[..., 0] for x in (p, q)]
         return mx.stack([*chosen, *overlaps], axis=1)

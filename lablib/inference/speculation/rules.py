@@ -55,6 +55,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lablib.definitions import in_use, remember
+from lablib.inference.sampling.sums import running, total
 from lablib.validation import BadType, BadValue, function, one_of, returned, shown
 
 import mlx.core as mx
@@ -121,7 +122,7 @@ def block(p: mx.array, q: mx.array, drafts: mx.array) -> Outcome:
         covered.append(mx.minimum(covered[-1] * ratio[..., n], 1))
     w = mx.stack(covered, axis=-1)
     rest = mx.maximum(w[..., None] * p - padded(q), 0)
-    uncovered = mx.sum(rest, axis=-1)
+    uncovered = total(rest)[..., 0]
     room = uncovered + (1 - w)
     keep = mx.where(room > 0, uncovered / mx.where(room > 0, room, 1), 0)
     keep = mx.concatenate([mx.ones_like(keep[..., :1]), keep[..., 1:]], axis=-1)
@@ -215,7 +216,7 @@ def overlap(p: mx.array, q: mx.array) -> tuple[mx.array, mx.array, mx.array]:
     p = p[..., : q.shape[-2], :]
     bid, most, _ = _race(p, q)
     shares = mx.minimum(p, q), p * q, q * (bid / most)
-    kept, matched, coupled_too = (mx.sum(share, axis=-1) for share in shares)
+    kept, matched, coupled_too = (total(share)[..., 0] for share in shares)
     return kept, matched, coupled_too
 
 
@@ -240,11 +241,11 @@ def _race(p: mx.array, q: mx.array) -> list[mx.array]:
     bid = mx.where(both > 0, p / mx.where(both > 0, both, 1), 0)
     order = mx.argsort(bid, axis=-1)
     s, p, q = (mx.take_along_axis(x, order, axis=-1) for x in (bid, p, q))
-    after = mx.cumsum(p, axis=-1, reverse=True, inclusive=False)
-    most = mx.maximum(s * mx.cumsum(q, axis=-1) + (1 - s) * after, 0.5)  # q is 0 without a draft
+    after = running(p, reverse=True, inclusive=False)
+    most = mx.maximum(s * running(q) + (1 - s) * after, 0.5)  # q is 0 without a draft
     start = mx.zeros_like(s[..., :1])
     width = s - mx.concatenate([start, s[..., :-1]], axis=-1)
-    area = mx.cumsum(width / (most * mx.concatenate([1 + start, most[..., :-1]], axis=-1)), axis=-1)
+    area = running(width / (most * mx.concatenate([1 + start, most[..., :-1]], axis=-1)))
     back = mx.argsort(order, axis=-1)
     return [mx.take_along_axis(x, back, axis=-1) for x in (s, most, area)]
 
@@ -264,8 +265,8 @@ def one_by_one(accept: mx.array) -> mx.array:
 
 def scaled(rest: mx.array, p: mx.array) -> mx.array:
     """Scale rows to sum to 1. A row of zeros belongs to a length of probability 0: make it p."""
-    total = mx.sum(rest, axis=-1, keepdims=True)
-    return mx.where(total > 0, rest / mx.where(total > 0, total, 1), p)
+    left = total(rest)
+    return mx.where(left > 0, rest / mx.where(left > 0, left, 1), p)
 
 
 remember(__name__)

@@ -70,8 +70,9 @@ class TreeJudge(Judge):
         check_finite("target", [bool(np.isfinite(row).all()) for row in target])
         outcome = tree_rules.tree_rule(self.rule)(target, draft, drafts, parents)
         kept, following = (mx.array(x, mx.float32) for x in (outcome.kept, outcome.following))
-        end = int(transforms.draw(kept[None], self.sampler.numbers(ACCEPT)))
-        token = int(transforms.draw(following[end][None], self.sampler.numbers(FOLLOW)))
+        how_many, which = (self.sampler.numbers(use, 1, p.shape[-1]) for use in (ACCEPT, FOLLOW))
+        end = int(transforms.draw(kept[None], how_many))
+        token = int(transforms.draw(following[end][None], which))
         return end, token
 
     def _follow(self, raw: mx.array, texts: Sequence[list[int]]) -> tuple[int, int]:
