@@ -151,6 +151,53 @@ def test_what_a_cpu_is_slow_at_is_said_in_one_line():
     assert [warning.filename for warning in said] == [__file__]
 
 
+def quantise(folder):
+    """Make a directory of ours one of mlx-lm's Llama, with quantised weights."""
+    from mlx_lm.models import llama
+
+    keys = llama_config(V, 64, 2, 1, d_ff=128).to_dict()
+    model = llama.Model(llama.ModelArgs.from_dict(keys))
+    nn.quantize(model, **(layout := {"group_size": 64, "bits": 4}))
+    mx.save_safetensors(str(folder / "model.safetensors"), dict(tree_flatten(model.parameters())))
+    del keys["lablib"]
+    (folder / "config.json").write_text(json.dumps(keys | {"quantization": layout}))
+
+
+@pytest.mark.skipif(mx.default_device() == mx.gpu, reason="a GPU adds up in float32")
+@pytest.mark.parametrize(("dtype", "off"), [(mx.bfloat16, "7 %"), (mx.float16, "1 %")])
+def test_quantised_weights_in_half_precision_are_said_to_be_wrong_not_only_slow(llama, dtype, off):
+    quantise(llama)
+    words = f"slower than float32's, and .* quantised .* wrong by up to {off} at 4,096 inputs"
+    with pytest.warns(RuntimeWarning, match=words):
+        zoo.load(llama, dtype=dtype)
+
+
+@pytest.mark.skipif(mx.default_device() == mx.gpu, reason="a GPU adds up in float32")
+def test_quantised_weights_in_float32_are_said_to_be_slow_only(llama):
+    quantise(llama)
+    with pytest.warns(RuntimeWarning, match="uint32: .* slower than float32's$"):
+        zoo.load(llama)
+
+
+@pytest.mark.skipif(mx.default_device() == mx.gpu, reason="a GPU adds up in float32")
+@pytest.mark.parametrize(
+    ("dtype", "low", "high"),
+    [(mx.float32, 0, 1e-5), (mx.float16, 0.002, 0.02), (mx.bfloat16, 0.02, 0.14)],
+)
+def test_the_warning_about_quantised_products_is_true(dtype, low, high):
+    """Against float64 with the same weights. Once MLX adds them up in float32, the words go."""
+    keys = mx.random.split(mx.random.key(0))
+    weight = mx.quantize(mx.random.normal((64, 4096), key=keys[0]), group_size=64, bits=4)
+    inputs = mx.random.normal((4, 4096), key=keys[1]).astype(dtype)
+    scales = [each.astype(dtype) for each in weight[1:]]
+    found = mx.quantized_matmul(inputs, weight[0], *scales, group_size=64, bits=4)
+    exact = [each.astype(mx.float32) for each in (*scales, inputs)]
+    dense = np.array(mx.dequantize(weight[0], *exact[:2], group_size=64, bits=4), np.float64)
+    wanted = np.array(exact[2], np.float64) @ dense.T
+    error = np.array(found.astype(mx.float32)) - wanted
+    assert low <= np.sqrt(np.mean(error**2) / np.mean(wanted**2)) <= high
+
+
 @pytest.mark.parametrize("dtype", [mx.float32, mx.float16, mx.bfloat16])
 def test_asking_for_a_type(llama, dtype):
     assert types(zoo.load(llama, dtype=dtype)[0]) == {dtype}
