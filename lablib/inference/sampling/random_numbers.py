@@ -43,16 +43,18 @@ def uniforms(keys: np.ndarray, positions: np.ndarray) -> np.ndarray:
 
     ``positions`` are int64 ``(...)``, from 0, and ``keys`` uint64 of a shape that fits theirs.
     """
+    if positions.size == 1:  # a single number is common, and Python's ints are five times as fast
+        counter = (positions.item() + 1) * _STEP
+        mixed = _mix(keys.item() + counter & _WORD) >> 40
+        return np.full(positions.shape, mixed * 2.0**-24, np.float32)
     return (bits(keys, positions) >> 40).astype(np.float32) * np.float32(2.0**-24)
 
 
 def bits(keys: np.ndarray, positions: np.ndarray) -> np.ndarray:
     """Return 64 random bits each, uint64: ``uniforms`` are the first 24 of them."""
-    if positions.size == 1:  # a single number is common, and Python's ints are five times as fast
-        counter = (positions.item() + 1) * _STEP
-        return np.full(positions.shape, _mix(keys.item() + counter & _WORD), np.uint64)
     counters = (positions + 1).astype(np.uint64) * _STEP
-    return _mix(keys + counters)
+    mixed: np.ndarray = _mix(keys + counters)
+    return mixed
 
 
 def exponentials(keys: np.ndarray, n: int) -> np.ndarray:

@@ -19,7 +19,7 @@ from typing import Any
 import mlx.core as mx
 
 SMALL = 2048  # tokens
-_UNIT = 2.0**43  # with it 2^20 weights add up to 2^63
+UNIT = 2.0**43  # with it 2^20 weights add up to 2^63
 
 _four = partial(mx.sum, axis=-2)
 
@@ -29,14 +29,6 @@ def total(x: mx.array) -> mx.array:
     if x.shape[-1] <= SMALL:
         return mx.sum(x, axis=-1, keepdims=True)
     return in_fours(x)
-
-
-def mass_of(weights: mx.array) -> mx.array:
-    """Return the sum of weights between 0 and 1, one of them 1: as ``total``, of few exactly."""
-    if weights.shape[-1] > SMALL:
-        return in_fours(weights)
-    sums = mx.sum(_counted(weights), axis=-1, keepdims=True)
-    return sums.astype(mx.float32) * (1 / _UNIT)
 
 
 def in_fours(x: mx.array) -> mx.array:
@@ -76,13 +68,13 @@ def grains(weights: mx.array) -> mx.array:
     """
     shares = weights / mx.max(weights, axis=-1, keepdims=True)
     mass = mx.sum(_counted(shares), axis=-1, keepdims=True).astype(mx.float32)
-    return mx.maximum(mx.round(shares * (_UNIT * 2.0**31 / mass)), 0).astype(mx.uint64)
+    return mx.maximum(mx.round(shares * (UNIT * 2.0**31 / mass)), 0).astype(mx.uint64)
 
 
 def running(weights: mx.array, **how: Any) -> mx.array:
     """Return ``mx.cumsum`` of weights ``(..., V)`` whose sum is below 2^19."""
     sums = before(weights, weights.shape[-1], **{"inclusive": True, **how})
-    return sums if sums.dtype == weights.dtype else sums.astype(mx.float32) / _UNIT
+    return sums if sums.dtype == weights.dtype else sums.astype(mx.float32) / UNIT
 
 
 def before(weights: mx.array, size: int, **how: Any) -> mx.array:
@@ -102,7 +94,7 @@ def share(weights: mx.array, p: float | mx.array) -> mx.array:
 
 
 def _counted(weights: mx.array) -> mx.array:
-    return (weights * _UNIT).astype(mx.int64)
+    return (weights * UNIT).astype(mx.int64)
 
 
 def softmax(scores: mx.array) -> mx.array:

@@ -40,7 +40,7 @@ from functools import lru_cache, partial
 
 from lablib.definitions import remember
 from lablib.inference.sampling.options import NOT_CUTS, SamplerOptions
-from lablib.inference.sampling.sums import SMALL, before, choose, filled, in_fours, mass_of, share
+from lablib.inference.sampling.sums import SMALL, UNIT, before, choose, filled, in_fours, share
 from lablib.validation import BadType, BadValue, returned
 
 import mlx.core as mx
@@ -163,8 +163,12 @@ def log_softmax(logits: mx.array) -> mx.array:
     """Return log-probabilities ``(..., V)``, float32, within 2e-6 + 2^-23 of each."""
     logits = logits.astype(mx.float32)
     gaps = logits - _max(logits)  # first: beside a logit of 500, float32 keeps four decimals
-    mass = mass_of(exp(gaps))
-    return gaps - mx.log(mass)
+    weights = exp(gaps)
+    if weights.shape[-1] > SMALL:
+        return gaps - mx.log(in_fours(weights))
+    counted = (weights * UNIT).astype(mx.int64)  # their sum is exact
+    mass = mx.sum(counted, axis=-1, keepdims=True).astype(mx.float32)
+    return gaps - mx.log(mass * (1 / UNIT))
 
 
 def is_finite(scores: mx.array) -> mx.array:
