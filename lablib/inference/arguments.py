@@ -112,11 +112,8 @@ def read_request(
 
 
 def known_ids(model: Any, tokenizer: Any) -> int | None:
-    """Return how many of the model's ids a text may have; None: all.
-
-    It is a tokenizer that knows, or a model of ``lablib.load``'s, which knows its tokenizer.
-    """
-    if tokenizer is None:
+    """Return how many of the model's ids a text may have; None: all. A loaded model was told."""
+    if tokenizer is None or tokenizer is getattr(model, "tokenizer", None):
         return getattr(model, "known_ids", None)
     return count_known(tokenizer, vocab_size_of(model))
 

@@ -1,12 +1,14 @@
 """Types the options that functions pass on, so that an editor knows them and marks a wrong one."""
 
 from collections.abc import Callable, Collection, Sequence
+from functools import cache, partial
 from textwrap import indent, wrap
 from typing import Any, TypedDict, TypeVar
 
 from lablib.inference.sampling.processors import LogitsProcessor
 
 Entry = TypeVar("Entry", bound=Callable[..., Any])
+_wrapped = cache(partial(wrap, width=96, subsequent_indent="  "))  # of many entries, once
 
 
 class AllButTemperature(TypedDict, total=False):
@@ -204,7 +206,7 @@ def described(*tables: Any) -> Callable[[Entry], Entry]:
             for name, text in known.items():
                 if "Sequence" not in str(fields[name]):
                     text = text.replace(" [each]", "")
-                block += wrap(f"- ``{name}``: {text}", 96, subsequent_indent="  ")
+                block += _wrapped(f"- ``{name}``: {text}")
             block += [""] if known else []
         before, mark, after = str(entry.__doc__).partition("\n\n    Returns:")
         if not mark:  # a class has attributes

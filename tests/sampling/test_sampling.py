@@ -275,7 +275,7 @@ def test_a_wrong_variant_fails_both(bug, monkeypatch):
 @pytest.mark.thorough  # a test of tests
 def test_biased_uniforms_fail_the_frequencies(monkeypatch):
     honest = random_numbers.uniforms
-    monkeypatch.setattr(random_numbers, "uniforms", lambda k, p: honest(k, p) ** np.float32(1.05))
+    monkeypatch.setattr(random_numbers, "uniforms", lambda *n: honest(*n) ** np.float32(1.05))
     probs, _ = oracle.probabilities(ROW, {}, HISTORY)
     assert oracle.chi_square(frequencies({}), probs) < ALARM
 

@@ -92,10 +92,9 @@ def test_a_draw_that_depends_on_the_batch_is_caught(monkeypatch):
     """One key for the whole batch, as some samplers have it: rows then depend on their place."""
     honest = random_numbers.uniforms
 
-    def first_key(keys, positions):
-        return honest(
-            np.full(len(keys), keys[0]) + np.arange(len(keys), dtype=np.uint64), positions
-        )
+    def first_key(keys, positions, size):
+        own = np.full(len(keys), keys[0]) + np.arange(len(keys), dtype=np.uint64)
+        return honest(own, positions, size)
 
     monkeypatch.setattr(random_numbers, "uniforms", first_key)
     with pytest.raises(AssertionError):

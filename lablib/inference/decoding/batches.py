@@ -27,6 +27,10 @@ from lablib.unknown_options import check_options
 from lablib.validation import BadType, BadValue, integer, sequence, shown
 
 _STEP = 32  # tokens by which rows grow; more are copied in vain whenever a row leaves or joins
+_HINTS = {
+    name: f" (here it is options=, a SamplerOptions({name}=...) for each prompt)"
+    for name in SamplerOptions.names()
+}
 
 
 def sample_many(
@@ -81,11 +85,7 @@ def sample_many(
         >>> [len(samples) for samples in found]
         [2, 2]
     """
-    each = {
-        name: f" (here it is options=, a SamplerOptions({name}=...) for each prompt)"
-        for name in SamplerOptions.names()
-    }
-    check_options(sample_many, unknown, **each)
+    check_options(sample_many, unknown, **_HINTS)
     options = _checked(options, len(sequence("prompts", prompts, "prompts")))
     n = arguments.check_n(n)
     max_batch = integer("max_batch", max_batch, 1)

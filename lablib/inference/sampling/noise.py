@@ -10,7 +10,6 @@ from collections.abc import Sequence
 
 from lablib.inference.sampling import random_numbers
 from lablib.inference.sampling.row import Row
-from lablib.inference.sampling.sums import SMALL
 
 import mlx.core as mx
 import numpy as np
@@ -39,14 +38,14 @@ class Noise:
         """Return the number of tokens that each text got, ``(B,)``."""
         return np.array([*map(len, self._texts)], np.int64) - self._starts
 
-    def uniforms(self, n: int, lane: int = 1) -> np.ndarray:
+    def uniforms(self, n: int, lane: int = 1, size: int = 1) -> np.ndarray:
         """Return random numbers for the next ``n`` positions, other than those that ``draw`` takes.
 
         They are ``(B, n)`` float32 in [0, 1), the same until the texts grow.
         """
         positions = self.positions()[:, None] + np.arange(n)
         keys = random_numbers.key(self._keys, lane)
-        return random_numbers.uniforms(keys[:, None], positions)
+        return random_numbers.uniforms(keys[:, None], positions, size)
 
     def noise(self, ahead: int | range, vocab_size: int, lane: int = 0) -> mx.array:
         """Return an exponential number for each token ``(B, V)``, ``ahead`` tokens after the text.
@@ -64,13 +63,11 @@ class Noise:
     def numbers(self, first: int, n: int, size: int) -> mx.array:
         """Return ``n`` random numbers for uses of the round ``(B, n)``; each round has its lane.
 
-        They are for draws from a vocabulary of this ``size``, see :func:`lots`.
+        They are for draws from a vocabulary of this ``size``.
         """
         if self._numbers is None or first + n > self._numbers.shape[1]:
             most = DRAFT + 16 if self._numbers is None else 2 * self._numbers.shape[1]
-            keys = random_numbers.key(self._keys, 1 + self._round)
-            positions = self.positions()[:, None] + np.arange(most)
-            self._numbers = lots(keys[:, None], positions, size)
+            self._numbers = self.uniforms(most, 1 + self._round, size)
         return mx.array(self._numbers[:, first : first + n])
 
     def race(self, weights: mx.array, drafts: mx.array | None) -> mx.array:
@@ -111,15 +108,6 @@ class Noise:
         self._round = number
         self._numbers = None
         self._by_position = {}
-
-
-def lots(keys: np.ndarray, positions: np.ndarray, size: int) -> np.ndarray:
-    """Return the random numbers that ``transforms.draw`` takes for a vocabulary of this ``size``.
-
-    They are float32 in [0, 1); above 2,048 tokens uint64, all bits of the same numbers.
-    """
-    numbers = random_numbers.bits if size > SMALL else random_numbers.uniforms
-    return numbers(keys, positions)
 
 
 def before_each(logits: mx.array, drafts: mx.array | None) -> range:

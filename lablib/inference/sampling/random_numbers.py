@@ -10,6 +10,8 @@ key for each row and a generator on the device take a hundred; one number a toke
 import secrets
 from typing import Any
 
+from lablib.inference.sampling.sums import SMALL
+
 import numpy as np
 
 _WORD = (1 << 64) - 1
@@ -38,11 +40,14 @@ def key(seed: Any, *path: int | np.ndarray) -> Any:
     return state
 
 
-def uniforms(keys: np.ndarray, positions: np.ndarray) -> np.ndarray:
+def uniforms(keys: np.ndarray, positions: np.ndarray, size: int = 1) -> np.ndarray:
     """Return numbers ``(...)`` in [0, 1), multiples of 2^-24: what float32 can hold exactly.
 
-    ``positions`` are int64 ``(...)``, from 0, and ``keys`` uint64 of a shape that fits theirs.
+    ``positions`` are int64 ``(...)``, from 0, and ``keys`` uint64 of a shape that fits theirs. For
+    a draw from more than 2,048 tokens, the ``size``, they are all ``bits`` of the same numbers.
     """
+    if size > SMALL:
+        return bits(keys, positions)
     if positions.size == 1:  # a single number is common, and Python's ints are five times as fast
         counter = (positions.item() + 1) * _STEP
         mixed = _mix(keys.item() + counter & _WORD) >> 40

@@ -25,7 +25,7 @@ from lablib.inference.sampling.grouping import Group, Plan, plan_of
 from lablib.inference.sampling.noise import DRAFT, Noise, before_each
 from lablib.inference.sampling.processors import LogitsProcessor, TextProcessors
 from lablib.inference.sampling.row import Row
-from lablib.inference.sampling.sums import SMALL, softmax
+from lablib.inference.sampling.sums import softmax
 from lablib.machine.arrays import listed
 from lablib.validation import BadValue
 
@@ -160,9 +160,8 @@ class TextSampler(Noise):
             positions = (positions[:, None] + steps).ravel()
         else:
             positions += n_unseen
-        is_large = scores.shape[-1] > SMALL
-        numbers = random_numbers.bits if is_large else random_numbers.uniforms
-        u = numbers(np.repeat(self._keys, n_positions), positions)
+        keys = np.repeat(self._keys, n_positions)
+        u = random_numbers.uniforms(keys, positions, scores.shape[-1])
         columns = rows, peak, mx.array(u[:, None])
         one = plan.groups[0] if len(plan.groups) == 1 else None
         tokens = _of_groups(plan, _draw, *columns) if one is None else _draw(one, *columns)

@@ -126,7 +126,7 @@ def draw(weights: mx.array, u: mx.array) -> mx.array:
 
     Args:
         weights: ``(N, K)``, proportional to the probabilities.
-        u: ``(N, 1)``, float32 in [0, 1), or its 64 bits as uint64. ``noise.lots`` has them.
+        u: ``(N, 1)``, float32 in [0, 1), or its 64 bits as uint64. ``uniforms`` has them.
 
     Returns:
         Indices ``(N, 1)`` int32.
