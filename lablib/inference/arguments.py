@@ -189,9 +189,13 @@ def check_stops(model: Any, stop_tokens: Any, name: str = "stop_tokens") -> froz
 
 
 def check_lengths(
-    model: Any, prompts: Sequence[Sequence[int]], lengths: Sequence[int], cached: int = 0
+    model: Any,
+    prompts: Sequence[Sequence[int]],
+    lengths: Sequence[int],
+    cached: int = 0,
+    name: str = "model",
 ) -> None:
-    """Refuse a generation that could outgrow the model's context; the last token is not read."""
+    """Refuse a generation that could outgrow a model's context; the last token is not read."""
     context = context_of(model)
     pairs = [(len(prompt) + most, most) for prompt, most in zip(prompts, lengths, strict=True)]
     longest, most = max(pairs, default=(0, 0))
@@ -199,7 +203,7 @@ def check_lengths(
         before = f" after {cached} tokens in the cache" if cached else ""
         raise BadValue(
             f"prompt ({longest - most} tokens{before}) + max_tokens ({most}), of which the last "
-            f"is not read, must fit the model's context of {context} tokens"
+            f"is not read, must fit the {name}'s context of {context} tokens"
         )
 
 

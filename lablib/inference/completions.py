@@ -135,7 +135,7 @@ def _with_drafts(
     drafter.begin(trial, own, 1)  # refuses a target that does not fit
     models, tried = [target], [target]
     if own is not None:
-        arguments.check_lengths(own.model, request.prompts, request.lengths)
+        arguments.check_lengths(own.model, request.prompts, request.lengths, name="draft model")
         models.append(own.model)  # perhaps with other rows, and so made anew at each call
         tried.append(drafter.model)
     together = (

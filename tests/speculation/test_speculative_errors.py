@@ -266,7 +266,7 @@ def test_the_drafts_context_counts_what_its_cache_holds():
     caches = {"cache": kv.make(model), "draft_cache": kv.make(small)}
     for network, name in ((model, "cache"), (small, "draft_cache")):
         network(mx.array(text), cache=caches[name])
-    with pytest.raises(BadValue, match="context of 256"):
+    with pytest.raises(BadValue, match="the draft model's context of 256"):
         SpeculativeTokenIterator(model, small, [1], max_tokens=40, **caches)
 
 
@@ -411,7 +411,7 @@ def test_a_cache_that_cannot_be_rewound_is_refused_before_any_work():
 
 def test_a_draft_with_a_shorter_context_is_refused():
     gpt = target("gpt")
-    with pytest.raises(BadValue, match="context of 256"):
+    with pytest.raises(BadValue, match="the draft model's context of 256"):
         speculative_decode(target(), gpt, PROMPT, 300)
 
 

@@ -132,7 +132,9 @@ class SpeculativeTokenIterator(DecodingIterator):
             check_same_text(own.cache, cache)
             cached = arguments.check_cache(own.model, own.cache) if request.read is None else 0
             cached = max(cached, request.cached)  # the target may not say
-            arguments.check_lengths(own.model, request.prompts, request.lengths, cached)
+            arguments.check_lengths(
+                own.model, request.prompts, request.lengths, cached, "draft model"
+            )
         length.begin(target, session)
         decoder = speculative_decoder(request, target, drafter, rule, length, trace, closable=True)
         self.draft_cache = None if own is None else own.cache
