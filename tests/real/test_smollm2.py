@@ -23,7 +23,10 @@ from oracles import bpe
 from oracles import gguf as oracle
 
 HERE = zoo.fetched("smollm2")
-pytestmark = pytest.mark.skipif(HERE is None, reason="no smollm2: run python -m lablib fetch")
+pytestmark = [
+    pytest.mark.thorough,
+    pytest.mark.skipif(HERE is None, reason="no smollm2: run python -m lablib fetch"),
+]
 
 TEXT = Path(__file__).with_name("text.txt").read_text(encoding="utf-8")
 WINDOW = 512  # tokens scored at once; their logits are 100 MB
