@@ -1,0 +1,245 @@
+"""Two tiny models, and the laws of their texts: the right one, and those of known mistakes.
+
+Both models have three tokens, and in every context (all tokens so far) another distribution. So the
+chance of each of the 81 texts of four tokens is known, of the target's own texts and of those that
+a mistaken engine writes: :func:`law` goes through all that can happen, in float64. The draft's
+distributions are all made of the same three chances, so every threshold on q(x) is one of two.
+"""
+
+from collections.abc import Callable, Iterator
+from functools import cache, partial
+from itertools import product
+from typing import Any
+
+import mlx.core as mx
+import numpy as np
+from mlx_lm.models.cache import KVCache
+
+TOKENS, LENGTH, PROMPT = 3, 4, (2, 0)
+TEXTS = np.array(list(product(range(TOKENS), repeat=LENGTH)))
+TEMPERATURE = 0.6
+_ROWS = 4099  # a prime above 4⁶: no two contexts share a row
+# At that temperature: chances of the draft, and about those of the target for the same tokens.
+# Numbers and seed were searched for: each known mistake moves the law far (tests/tools/test_audit).
+_DRAFT, _TARGET, _SEED = (0.68, 0.22, 0.10), (0.16, 0.29, 0.55), 0
+
+Kernel = tuple[np.ndarray, np.ndarray]  # of a place: draft x is kept (V,), y comes instead (V,)
+
+
+class Tiny:
+    """A model of known distributions, with the call of any mlx-lm model.
+
+    Attributes:
+        table: logits ``(R, V)`` in float64.
+        vocab_size: V.
+        layers: one, of which only the cache is real: it keeps the tokens.
+    """
+
+    def __init__(self, table: np.ndarray) -> None:
+        self.table, self.vocab_size, self.layers = table, table.shape[1], [None]
+        self._table = mx.array(table, dtype=mx.float32)
+
+    def make_cache(self) -> list[Any]:
+        """Return an empty cache, which can be trimmed, batched and padded on the left."""
+        return [KVCache()]
+
+    def __call__(self, tokens: mx.array, cache: list[Any] | None = None) -> mx.array:
+        """Return the logits ``(B, T, V)`` after each of ``tokens (B, T)`` and what is cached."""
+        (layer,) = self.make_cache() if cache is None else cache
+        mask = layer.make_mask(tokens.shape[1], return_array=True, window_size=None)
+        entry = (tokens + 1).astype(mx.float32)[:, None, :, None]
+        history = layer.update_and_fetch(entry, entry)[0][:, :, :, 0].astype(mx.int32)
+        seen = mx.ones((1, 1), mx.bool_) if mask is None else mask
+        seen = mx.broadcast_to(seen, (*history.shape[:2], tokens.shape[1], history.shape[2]))
+        age = mx.cumsum(seen[:, 0].astype(mx.int32), axis=-1, reverse=True) - 1
+        weights = mx.array(_weights(history.shape[2]))[mx.maximum(age, 0)]
+        return self._table[(history * weights * seen[:, 0]).sum(axis=-1) % _ROWS]
+
+    def rows(self, texts: Any) -> np.ndarray:
+        """Return the row of ``table`` that speaks after each text ``(..., T)``."""
+        texts = np.asarray(texts)
+        return ((texts + 1) * _weights(texts.shape[-1])[::-1]).sum(axis=-1) % _ROWS
+
+    def logits(self, texts: Any) -> np.ndarray:
+        """Return the logits ``(..., V)`` after each text ``(..., T)``, in float64."""
+        return self.table[self.rows(texts)]
+
+    def probs(self, texts: Any, temperature: float = 1.0) -> np.ndarray:
+        """Return the distribution ``(..., V)`` after each text at a temperature above 0."""
+        scores = self.logits(texts) / temperature
+        weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
+        return weights / weights.sum(axis=-1, keepdims=True)
+
+
+def _weights(n: int) -> np.ndarray:
+    """Return what the last token, the one before it, ... count for: 1, 4, 16, ... modulo R."""
+    return np.array([pow(TOKENS + 1, age, _ROWS) for age in range(n)], np.int32)
+
+
+@cache
+def world() -> tuple[Tiny, Tiny]:
+    """Return the target and the draft."""
+    rng = np.random.default_rng(_SEED)
+    order = rng.permuted(np.tile(np.arange(TOKENS), (_ROWS, 1)), axis=1)
+    target = rng.dirichlet(40 * np.array(_TARGET), size=_ROWS) + 0.01
+    scores = (TEMPERATURE * np.log(p) for p in (target, np.tile(_DRAFT, (_ROWS, 1))))
+    target, draft = (np.take_along_axis(each, order, axis=1) for each in scores)
+    return Tiny(target), Tiny(draft)
+
+
+def contexts(written: int) -> np.ndarray:
+    """Return the prompt with each text of so many tokens, in order ``(3^written, ...)``."""
+    texts = TEXTS[:: TOKENS ** (LENGTH - written), :written]
+    return np.concatenate([np.tile(PROMPT, (len(texts), 1)), texts], axis=1)
+
+
+def chances(model: Tiny, temperature: float) -> list[np.ndarray]:
+    """Return the distributions after every text of 0, 1, ... tokens: ``(3^t, V)`` each."""
+    return [model.probs(contexts(t), temperature) for t in range(LENGTH)]
+
+
+@cache
+def own(temperature: float) -> np.ndarray:
+    """Return the law ``(81,)`` of the target's own texts."""
+    mass = np.ones(1)
+    for p in chances(world()[0], temperature):
+        mass = (mass[:, None] * p).ravel()
+    return mass
+
+
+# --- what speculation writes -----------------------------------------------------------------
+
+
+def law(kernels: list[list[np.ndarray]], p: list[np.ndarray], drafts: int, spare: bool,
+        alone: bool) -> np.ndarray:  # fmt: skip
+    """Return the law ``(81,)`` of an engine that speculates.
+
+    Args:
+        kernels: kept and instead, each for the texts of 0, 1, ... tokens: ``(3^t, V)``.
+        p: the target's distributions likewise, which the token after all drafts is drawn from.
+        drafts: most drafts of a round.
+        spare: whether the last token that is wanted is never drafted.
+        alone: whether the first token is the target's own.
+    """
+    kept, instead = kernels
+    begins, within = [np.ones(1)], np.zeros((drafts + 1, 1))  # a round; i drafts are still to come
+    for t in range(LENGTH):
+        budget = 0 if alone and t == 0 else min(drafts, LENGTH - t - spare)
+        within[budget] += begins[t]
+        ends = within[0, :, None] * p[t] + within[1:].sum(axis=0)[:, None] * instead[t]
+        begins.append(ends.ravel())
+        goes_on = (within[1:, :, None] * kept[t]).reshape(drafts, -1)
+        within = np.concatenate([goes_on, np.zeros((1, goes_on.shape[1]))])
+    return begins[LENGTH] + within.sum(axis=0)
+
+
+def judged(p: np.ndarray, q: np.ndarray, drawn: np.ndarray) -> Kernel:
+    """Return what the usual rule does with drafts of q if they were ``drawn`` from another."""
+    ratio, residual = _rule(p, q)
+    return drawn * ratio, (drawn @ (1 - ratio)) * residual
+
+
+def greedy(p: np.ndarray, q: np.ndarray) -> Kernel:
+    """Draft the likeliest token, judge it by the soft q."""
+    return judged(p, q, np.eye(len(q))[q.argmax()])
+
+
+def dropped(p: np.ndarray, q: np.ndarray, rank: int) -> Kernel:
+    """Draw a draft, and end the round without it unless it is among the ``rank`` likeliest."""
+    ratio, residual = _rule(p, q)
+    offered = np.where(q >= np.sort(q)[-rank], q, 0)
+    return offered * ratio, (offered @ (1 - ratio)) * residual + (1 - offered.sum()) * p
+
+
+def one_number(p: np.ndarray, q: np.ndarray, users: tuple[str, ...]) -> Kernel:
+    """Let one uniform number do several of these: draw the draft, judge it, draw the residual."""
+    ratio, residual = _rule(p, q)
+    cuts = np.unique(np.concatenate([[0.0], q.cumsum(), ratio, residual.cumsum()]).clip(0, 1))
+    kept, instead = np.zeros_like(p), np.zeros_like(p)
+    for low, high in zip(cuts[:-1], cuts[1:], strict=True):
+        u = (low + high) / 2
+        draft = _chosen(q, u) if "draft" in users else q
+        accept = (u < ratio).astype(float) if "accept" in users else ratio
+        other = _chosen(residual, u) if "residual" in users else residual
+        kept += (high - low) * draft * accept
+        instead += (high - low) * (draft @ (1 - accept)) * other
+    return kept, instead
+
+
+def one_race(p: np.ndarray, q: np.ndarray) -> Kernel:
+    """Draw the draft and the residual with the same Gumbel numbers.
+
+    Token i arrives at e_i / weight, e_i exponential; draft x is the first by q, at time m; by the
+    residual r the others' arrivals begin at m · q_i / r_i. In units of m, integrated over it.
+    """
+    ratio, residual = _rule(p, q)
+    kept, instead = q * ratio, np.zeros_like(p)
+    if not residual.any():
+        return kept, instead
+    order = [i for i in np.argsort(q / np.maximum(residual, 1e-300)) if residual[i] > 0]
+    first = sum(q[x] * (1 - ratio[x]) for x in range(len(q)))  # refused: r has no chance for it
+    rate = weight = 0.0
+    for place, token in enumerate(order):
+        rate, weight = rate + residual[token], weight + q[token]
+        starts = [q[i] / residual[i] for i in order[place:]]
+        spans = [1 / (1 + rate * starts[0] - weight)]
+        spans += [-1 / (1 + rate * starts[1] - weight)] if len(starts) > 1 else []
+        for winner in order[: place + 1]:
+            instead[winner] += first * residual[winner] * sum(spans) / rate
+    return kept, instead
+
+
+def _rule(p: np.ndarray, q: np.ndarray) -> Kernel:
+    """Return the chance to keep each draft, and the residual."""
+    left = np.maximum(p - q, 0)
+    return np.minimum(1, p / q), left / max(left.sum(), 1e-300)
+
+
+def _chosen(chances: np.ndarray, u: float) -> np.ndarray:
+    """Return one-hot which token a uniform number draws."""
+    return np.eye(len(chances))[min(int((chances.cumsum() <= u).sum()), len(chances) - 1)]
+
+
+# --- the list --------------------------------------------------------------------------------
+
+
+def _kernels(temperature: float) -> Iterator[tuple[str, str, Any]]:
+    """Yield each mistake in a draft or its judgement: its name, a variant, the kernels."""
+    target, draft = world()
+    p, q = chances(target, temperature), chances(draft, temperature)
+    heats = {"T": temperature, "1": 1.0, "T²": temperature**2}
+
+    def each(kernel: Callable[..., Kernel], *with_what: list[np.ndarray]) -> list[list[np.ndarray]]:
+        rows = [[kernel(*row) for row in zip(*some, strict=True)] for some in zip(*with_what)]
+        return [[np.array([pair[i] for pair in some]) for some in rows] for i in (0, 1)]
+
+    yield GREEDY, "", each(greedy, p, q)
+    for drawn, by in product(heats, heats):
+        if heats[drawn] != heats[by]:
+            other = [chances(draft, heats[name]) for name in (by, drawn)]
+            yield UNSAMPLED, f"drawn at {drawn}, judged at {by}", each(judged, p, *other)
+    for rank in range(1, TOKENS):
+        yield DROPPED, f"all but the {rank} likeliest", each(partial(dropped, rank=rank), p, q)
+    jobs = ("draft", "accept", "residual")
+    for users in (jobs[:2], jobs[1:], jobs[::2], jobs):
+        yield NOISE, " and ".join(users), each(partial(one_number, users=users), p, q)
+    yield NOISE, "Gumbel", each(one_race, p, q)
+
+
+GREEDY = "a greedy draft judged by the soft q"
+UNSAMPLED = "a draft that wasn't drawn from the q that judges it"
+DROPPED = "a drafter that drops its own unlikely tokens"
+NOISE = "random numbers shared by draft and target"
+TWICE = "temperature applied twice"
+
+
+@cache
+def mistakes(temperature: float) -> dict[str, dict[str, np.ndarray]]:
+    """Return the laws ``(81,)`` of known mistakes, by name and variant."""
+    p, found = chances(world()[0], temperature), {}
+    for name, variant, kernels in _kernels(temperature):
+        for drafts, spare, alone in product(range(1, LENGTH + 1), (False, True), (False, True)):
+            rounds = f"{variant}; γ = {drafts}" + ", one to spare" * spare + ", one alone" * alone
+            found.setdefault(name, {})[rounds] = law(kernels, p, drafts, spare, alone)
+    found[TWICE] = {"": own(temperature**2)}
+    return found
