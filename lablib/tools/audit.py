@@ -17,11 +17,12 @@ in the direction in which it is seen worst (KL = 2·TV²; the count statistic is
 Log-probabilities are no matter of chance: each must be right.
 
 What is accused gets a name only if the texts fit the law of that mistake by a χ² test (4 σ), which
-is much sharper than the accusation; or, for rows that share noise, if neighbours are alike or the
-four calls differ more than chance would let them (5 σ).
+is much sharper than the accusation: what lies beside the list has no name. Rows share noise if
+neighbours are more alike, or the four calls differ more, than texts of any one law (by the bound).
 """
 
 import importlib
+import importlib.util
 import math
 import os
 import sys
@@ -78,12 +79,12 @@ class Audit:
     @property
     def verdict(self) -> str:
         """The verdict in one sentence."""
-        odds = f"p = {self.p_value:.2g}" if self.p_value > 1e-300 else "p < 1e-300"
+        odds = f"p ≤ {self.p_value:.2g}" if self.p_value > 1e-300 else "p < 1e-300"
         if self.biased:
             return f"Biased ({odds}): {'; '.join(self.causes)}."
         return (
-            f"No bias is visible with {self.n:,} texts ({odds}); one of {self.visible:.3f} in "
-            "total variation would be."
+            f"No bias seen ({odds}): one below {self.visible:.3f} in total variation is not "
+            f"visible with {self.n:,} texts."
         )
 
     def __str__(self) -> str:
@@ -154,15 +155,14 @@ def audit(
     codes, law = np.concatenate(calls), np.append(audit_laws.own(temperature), 0)
     counts = np.bincount(codes, minlength=len(law))
     p_law = bound(divergence(counts, law), len(law) - 2)
-    p_rows = _neighbours(calls, law)
+    p_rows = bound(_neighbours(calls, law), LENGTH)
     causes, distances = [], {OWN: _distance(counts, law)}
     p_value = min(1.0, 2 * min(p_law, p_rows))
     logprobs = [told for _, told in drawn]
     wrong = _logprobs(codes, logprobs, at) if logprobs[0] is not None else ""
     if p_value < FALSE_ALARM:
         fits, further = _fits(counts, temperature)
-        alike = 2 * p_rows < FALSE_ALARM or _calls_differ(calls, len(law))
-        causes.append(_looks(ROWS) if alike else _looks(" or ".join(fits)))
+        causes.append(_looks(ROWS if _depend(calls, counts) else " or ".join(fits)))
         distances |= further
     causes += [wrong] if wrong else []
     chance = float(np.sqrt(law * (1 - law) / (2 * np.pi * n)).sum())
@@ -201,27 +201,28 @@ def visible(n: int) -> float:
 
 
 def _neighbours(calls: list[np.ndarray], law: np.ndarray) -> float:
-    """Return how probable such pairs of neighbours are, at most, by what beginning they share."""
-    shared, came = np.zeros(LENGTH + 1, int), np.zeros(LENGTH + 1)
-    beginnings = [TOKENS ** (LENGTH - t) for t in range(LENGTH + 1)]  # texts of one beginning
-    for size in beginnings:
-        mass = law[:-1].reshape(-1, size).sum(axis=1)
-        came[LENGTH - int(round(math.log(size, TOKENS)))] = (mass**2).sum()
-    exactly = came - np.append(came[1:], 0)
-    for codes in calls:
-        pairs = codes[: len(codes) // 2 * 2].reshape(-1, 2)
-        pairs = pairs[(pairs < len(TEXTS)).all(axis=1)]
-        alike = sum((pairs[:, 0] // size == pairs[:, 1] // size).astype(int) for size in beginnings)
-        shared += np.bincount(np.asarray(alike, int) - 1, minlength=LENGTH + 1)
-    return bound(divergence(shared, exactly), LENGTH)
+    """Return n · KL of pairs of neighbours, by how long a beginning they share, if each has a law.
+
+    Pairs with a text that isn't of this world are left out.
+    """
+    texts_of_one_beginning = [TOKENS ** (LENGTH - t) for t in range(LENGTH + 1)]
+    came, chances = [], []
+    pairs = np.concatenate([codes[: len(codes) // 2 * 2].reshape(-1, 2) for codes in calls])
+    left, right = pairs[(pairs < len(TEXTS)).all(axis=1)].T
+    for size in texts_of_one_beginning:
+        came.append(int((left // size == right // size).sum()))
+        chances.append(float((law[:-1].reshape(-1, size).sum(axis=1) ** 2).sum()))
+    shared, exactly = (-np.diff([*each, 0]) for each in (came, chances))
+    return divergence(shared, exactly)
 
 
-def _calls_differ(calls: list[np.ndarray], cells: int) -> bool:
-    """Return whether the calls' texts have more than one law, or are not independent."""
-    each = [np.bincount(codes, minlength=cells) for codes in calls]
-    whole = np.sum(each, axis=0)
-    apart = sum(divergence(counts, whole / whole.sum()) for counts in each)
-    return 2 * apart > _quantile((len(calls) - 1) * (cells - 2), 5)
+def _depend(calls: list[np.ndarray], counts: np.ndarray) -> bool:
+    """Return whether texts depend on one another, whatever their law is."""
+    mean = counts / counts.sum()
+    each = [np.bincount(codes, minlength=len(counts)) for codes in calls]
+    differ = sum(divergence(some, mean) for some in each), len(calls) * (len(TEXTS) - 1)
+    alike = _neighbours(calls, mean), LENGTH
+    return any(2 * bound(*test) < FALSE_ALARM for test in (differ, alike))
 
 
 def _fits(counts: np.ndarray, temperature: float) -> tuple[list[str], dict[str, float]]:
@@ -322,9 +323,7 @@ def by_lablib(target: Any, draft: Any, prompt: list[int], n: int, max_tokens: in
               temperature: float, seed: int) -> Any:  # fmt: skip
     """Write texts with ``speculative_sample_n``."""
     wanted = {"max_tokens": max_tokens, "temperature": temperature, "seed": seed}
-    found = speculative_sample_n(
-        target, draft, prompt, n, draft_tokens=2, stop_tokens=(), **wanted
-    )
+    found = speculative_sample_n(target, draft, prompt, n, draft_tokens=2, stop_tokens=(), **wanted)
     return found.tokens, found.logprobs
 
 

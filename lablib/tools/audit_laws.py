@@ -8,7 +8,7 @@ distributions are all made of the same three chances, so every threshold on q(x)
 
 from collections.abc import Callable, Iterator
 from functools import cache, partial
-from itertools import product
+from itertools import pairwise, product
 from typing import Any
 
 import mlx.core as mx
@@ -20,10 +20,11 @@ TEXTS = np.array(list(product(range(TOKENS), repeat=LENGTH)))
 TEMPERATURE = 0.6
 _ROWS = 4099  # a prime above 4⁶: no two contexts share a row
 # At that temperature: chances of the draft, and about those of the target for the same tokens.
-# Numbers and seed were searched for: each known mistake moves the law far (tests/tools/test_audit).
-_DRAFT, _TARGET, _SEED = (0.68, 0.22, 0.10), (0.16, 0.29, 0.55), 0
+# Found by a search: each known mistake moves the law far, and each to a place of its own.
+_DRAFT, _TARGET, _SEED = (0.59, 0.34, 0.07), (0.31, 0.44, 0.25), 451
 
 Kernel = tuple[np.ndarray, np.ndarray]  # of a place: draft x is kept (V,), y comes instead (V,)
+Kernels = tuple[list[np.ndarray], list[np.ndarray]]  # the same, of all texts so far
 
 
 class Tiny:
@@ -81,7 +82,7 @@ def world() -> tuple[Tiny, Tiny]:
     """Return the target and the draft."""
     rng = np.random.default_rng(_SEED)
     order = rng.permuted(np.tile(np.arange(TOKENS), (_ROWS, 1)), axis=1)
-    target = rng.dirichlet(40 * np.array(_TARGET), size=_ROWS) + 0.01
+    target = rng.dirichlet(15 * np.array(_TARGET), size=_ROWS) + 0.01
     scores = (TEMPERATURE * np.log(p) for p in (target, np.tile(_DRAFT, (_ROWS, 1))))
     target, draft = (np.take_along_axis(each, order, axis=1) for each in scores)
     return Tiny(target), Tiny(draft)
@@ -110,8 +111,7 @@ def own(temperature: float) -> np.ndarray:
 # --- what speculation writes -----------------------------------------------------------------
 
 
-def law(kernels: list[list[np.ndarray]], p: list[np.ndarray], drafts: int, spare: bool,
-        alone: bool) -> np.ndarray:  # fmt: skip
+def law(kernels: Kernels, p: list[np.ndarray], drafts: int, spare: bool, alone: bool) -> np.ndarray:
     """Return the law ``(81,)`` of an engine that speculates.
 
     Args:
@@ -136,19 +136,19 @@ def law(kernels: list[list[np.ndarray]], p: list[np.ndarray], drafts: int, spare
 def judged(p: np.ndarray, q: np.ndarray, drawn: np.ndarray) -> Kernel:
     """Return what the usual rule does with drafts of q if they were ``drawn`` from another."""
     ratio, residual = _rule(p, q)
-    return drawn * ratio, (drawn @ (1 - ratio)) * residual
+    return drawn * ratio, (drawn * (1 - ratio)).sum(axis=-1, keepdims=True) * residual
 
 
 def greedy(p: np.ndarray, q: np.ndarray) -> Kernel:
     """Draft the likeliest token, judge it by the soft q."""
-    return judged(p, q, np.eye(len(q))[q.argmax()])
+    return judged(p, q, np.eye(TOKENS)[q.argmax(axis=-1)])
 
 
 def dropped(p: np.ndarray, q: np.ndarray, rank: int) -> Kernel:
     """Draw a draft, and end the round without it unless it is among the ``rank`` likeliest."""
-    ratio, residual = _rule(p, q)
-    offered = np.where(q >= np.sort(q)[-rank], q, 0)
-    return offered * ratio, (offered @ (1 - ratio)) * residual + (1 - offered.sum()) * p
+    offered = np.where(q >= np.sort(q)[..., [-rank]], q, 0)
+    kept, instead = judged(p, q, offered)
+    return kept, instead + (1 - offered.sum(axis=-1, keepdims=True)) * p
 
 
 def one_number(p: np.ndarray, q: np.ndarray, users: tuple[str, ...]) -> Kernel:
@@ -156,7 +156,7 @@ def one_number(p: np.ndarray, q: np.ndarray, users: tuple[str, ...]) -> Kernel:
     ratio, residual = _rule(p, q)
     cuts = np.unique(np.concatenate([[0.0], q.cumsum(), ratio, residual.cumsum()]).clip(0, 1))
     kept, instead = np.zeros_like(p), np.zeros_like(p)
-    for low, high in zip(cuts[:-1], cuts[1:], strict=True):
+    for low, high in pairwise(cuts):
         u = (low + high) / 2
         draft = _chosen(q, u) if "draft" in users else q
         accept = (u < ratio).astype(float) if "accept" in users else ratio
@@ -169,30 +169,23 @@ def one_number(p: np.ndarray, q: np.ndarray, users: tuple[str, ...]) -> Kernel:
 def one_race(p: np.ndarray, q: np.ndarray) -> Kernel:
     """Draw the draft and the residual with the same Gumbel numbers.
 
-    Token i arrives at e_i / weight, e_i exponential; draft x is the first by q, at time m; by the
-    residual r the others' arrivals begin at m · q_i / r_i. In units of m, integrated over it.
+    Of tokens that race, the draft is the first by q, at a time m ~ Exp(1). So by the residual r,
+    which has two tokens at most, token i can come from m·q_i / r_i on, at the rate r_i.
     """
     ratio, residual = _rule(p, q)
-    kept, instead = q * ratio, np.zeros_like(p)
-    if not residual.any():
-        return kept, instead
-    order = [i for i in np.argsort(q / np.maximum(residual, 1e-300)) if residual[i] > 0]
-    first = sum(q[x] * (1 - ratio[x]) for x in range(len(q)))  # refused: r has no chance for it
-    rate = weight = 0.0
-    for place, token in enumerate(order):
-        rate, weight = rate + residual[token], weight + q[token]
-        starts = [q[i] / residual[i] for i in order[place:]]
-        spans = [1 / (1 + rate * starts[0] - weight)]
-        spans += [-1 / (1 + rate * starts[1] - weight)] if len(starts) > 1 else []
-        for winner in order[: place + 1]:
-            instead[winner] += first * residual[winner] * sum(spans) / rate
-    return kept, instead
+    waits = np.divide(q, residual, out=np.full(TOKENS, np.inf), where=residual > 0)
+    first, second = np.argsort(waits)[:2]
+    chances = np.eye(TOKENS)[first]
+    if residual[second]:
+        chances[second] = residual[second] / (1 + residual[first] * (waits[second] - waits[first]))
+        chances[first] -= chances[second]
+    return q * ratio, q @ (1 - ratio) * chances
 
 
 def _rule(p: np.ndarray, q: np.ndarray) -> Kernel:
     """Return the chance to keep each draft, and the residual."""
     left = np.maximum(p - q, 0)
-    return np.minimum(1, p / q), left / max(left.sum(), 1e-300)
+    return np.minimum(1, p / q), left / np.maximum(left.sum(axis=-1, keepdims=True), 1e-300)
 
 
 def _chosen(chances: np.ndarray, u: float) -> np.ndarray:
@@ -203,27 +196,31 @@ def _chosen(chances: np.ndarray, u: float) -> np.ndarray:
 # --- the list --------------------------------------------------------------------------------
 
 
-def _kernels(temperature: float) -> Iterator[tuple[str, str, Any]]:
+def _kernels(temperature: float) -> Iterator[tuple[str, str, Kernels]]:
     """Yield each mistake in a draft or its judgement: its name, a variant, the kernels."""
     target, draft = world()
     p, q = chances(target, temperature), chances(draft, temperature)
-    heats = {"T": temperature, "1": 1.0, "T²": temperature**2}
 
-    def each(kernel: Callable[..., Kernel], *with_what: list[np.ndarray]) -> list[list[np.ndarray]]:
-        rows = [[kernel(*row) for row in zip(*some, strict=True)] for some in zip(*with_what)]
-        return [[np.array([pair[i] for pair in some]) for some in rows] for i in (0, 1)]
+    def each(kernel: Callable[..., Kernel], *others: list[np.ndarray]) -> Kernels:
+        found = [kernel(*rows) for rows in zip(p, *others, strict=True)]
+        return [kept for kept, _ in found], [instead for _, instead in found]
 
-    yield GREEDY, "", each(greedy, p, q)
-    for drawn, by in product(heats, heats):
-        if heats[drawn] != heats[by]:
-            other = [chances(draft, heats[name]) for name in (by, drawn)]
-            yield UNSAMPLED, f"drawn at {drawn}, judged at {by}", each(judged, p, *other)
+    def by_row(kernel: Callable[..., Kernel]) -> Kernels:
+        return each(lambda *two: np.stack([*map(kernel, *two)], axis=1), q)
+
+    yield GREEDY, "", each(greedy, q)
+    near = temperature * np.geomspace(1 / 4, 4, 33)
+    other = {heat: chances(draft, heat) for heat in {1.0, temperature**2, *near}}
+    del other[near[16]]  # the temperature itself
+    for heat, rows in other.items():
+        yield UNSAMPLED, f"drawn at {heat:.3g}", each(judged, q, rows)
+        yield UNSAMPLED, f"judged at {heat:.3g}", each(judged, rows, q)
     for rank in range(1, TOKENS):
-        yield DROPPED, f"all but the {rank} likeliest", each(partial(dropped, rank=rank), p, q)
+        yield DROPPED, f"all but the {rank} likeliest", each(partial(dropped, rank=rank), q)
     jobs = ("draft", "accept", "residual")
     for users in (jobs[:2], jobs[1:], jobs[::2], jobs):
-        yield NOISE, " and ".join(users), each(partial(one_number, users=users), p, q)
-    yield NOISE, "Gumbel", each(one_race, p, q)
+        yield NOISE, " and ".join(users), by_row(partial(one_number, users=users))
+    yield NOISE, "Gumbel", by_row(one_race)
 
 
 GREEDY = "a greedy draft judged by the soft q"
