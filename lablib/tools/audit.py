@@ -4,13 +4,14 @@ An engine is a function ``engine(target, draft, prompt, n, max_tokens, temperatu
 returns ``n`` texts of token ids, or a pair of the texts and the log-probability of each token. It
 gets two tiny models (``audit_laws``) of which every text's chance is known.
 
-Two tests accuse, each at half of ``FALSE_ALARM``, so that a right engine is accused once in a
+Three tests accuse, each at a third of ``FALSE_ALARM``, so that a right engine is accused once in a
 million audits at most:
 
 - **the law**: how often each of the k = 81 texts came. For any law and any n, P(n·KL(counts, law)
   ≥ x) ≤ e⁻ˣ(e·x / (k − 1))ᵏ⁻¹ (Agrawal 2020, 1904.02291, theorem 1.2). This is a bound and no
   approximation, rare texts included, so none are pooled. A text that isn't of this world has p = 0.
 - **the neighbours**: how long a beginning rows 0 and 1 share, rows 2 and 3, ...: by the same bound.
+- **the calls**: m texts of one seed are those of another with a chance of (Σ p²)ᵐ.
 
 For the bound one pays with power: ``visible`` is the bias that n texts show with probability .999,
 in the direction in which it is seen worst (KL = 2·TV²; the count statistic is then noncentral χ²).
@@ -28,21 +29,26 @@ import os
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from lablib.inference.completions import speculative_sample_n
 from lablib.tools import audit_laws
 from lablib.tools.audit_laws import LENGTH, PROMPT, TEXTS, TOKENS
-from lablib.validation import BadType, BadValue, function, integer, number
+from lablib.validation import BadValue, function, integer, number
 
 import mlx.core as mx
 import numpy as np
 
 FALSE_ALARM = 1e-6
-OWN, ROWS, HEAT = "target's own", "noise shared among rows", "log-probabilities at another"
-UNKNOWN = "cause unknown"
+OWN, UNKNOWN = "target's own", "cause unknown"
+ROWS, HEAT = "noise shared among rows", "log-probabilities at another temperature"
 _CALLS = 4  # each with a seed of its own
+_TESTS = 3
+_FREE = len(TEXTS) - 1
+_FITS = 141.0  # χ² of 80 degrees of freedom, 4 σ
 _POWER = 3.09  # standard deviations: .999
+_CLOSE = 1e-3  # for float32, or three decimals
 
 
 @dataclass(frozen=True)
@@ -51,25 +57,26 @@ class Audit:
 
     Attributes:
         n: how many texts were drawn.
-        temperature: at which.
         p_value: the chance of texts as strange as these from a right engine, at most.
         causes: what is wrong and what it looks like, or that its cause is unknown; empty if no bias
             is visible.
-        error: total variation between the texts and the target's law.
-        chance: what of it chance alone makes on average.
+        chance: the total variation from any law that chance alone makes, on average.
         visible: the smallest bias, in total variation, that so many texts show (power .999).
-        distances: total variation of the texts to the target's law and, where something is wrong,
-            to that of each known mistake.
+        distances: total variation of the texts from the target's law and, where their own is
+            another, from that of each known mistake.
     """
 
     n: int
-    temperature: float
     p_value: float
     causes: tuple[str, ...]
-    error: float
     chance: float
     visible: float
     distances: dict[str, float]
+
+    @property
+    def error(self) -> float:
+        """The total variation of the texts from the target's law."""
+        return self.distances[OWN]
 
     @property
     def biased(self) -> bool:
@@ -90,8 +97,8 @@ class Audit:
     def __str__(self) -> str:
         lines = [
             self.verdict,
-            f"{self.n:,} texts at temperature {self.temperature:g}: error of the law "
-            f"{self.error:.3f}, where chance alone makes {self.chance:.3f}.",
+            f"Of {self.n:,} texts the law has an error of {self.error:.3f}, where chance alone "
+            f"makes {self.chance:.3f}. Distances from",
         ]
         wide = max(map(len, self.distances))
         for name, far in self.distances.items():
@@ -145,34 +152,30 @@ def audit(
     """
     n, seed = integer("n", n, 16), integer("seed", seed, 0)
     temperature = number("temperature", temperature, 0.01, 100)
-    write, told_at = named(engine, temperature)
-    at = told_at if logprobs_at is None else number("logprobs_at", logprobs_at, 0.01, 100)
-    drawn = []
+    write, at = named(engine, temperature)
+    at = at if logprobs_at is None else number("logprobs_at", logprobs_at, 0.01, 100)
+    calls, logs = [], []
     for call, size in enumerate(np.diff(np.arange(_CALLS + 1) * n // _CALLS).tolist()):
-        arguments = [*PROMPT], size, LENGTH, temperature, _CALLS * seed + call
-        drawn.append(_read(write(*audit_laws.world(), *arguments), size))
-    calls = [codes for codes, _ in drawn]
-    codes, law = np.concatenate(calls), np.append(audit_laws.own(temperature), 0)
-    counts = np.bincount(codes, minlength=len(law))
-    p_law = bound(divergence(counts, law), len(law) - 2)
-    p_rows = bound(_neighbours(calls, law), LENGTH)
+        how = [*PROMPT], size, LENGTH, temperature, _CALLS * seed + call
+        codes, values = _read(write(*audit_laws.world(), *how), size)
+        calls.append(codes)
+        logs.append(values)
+    law, counts = audit_laws.own(temperature), _counts(np.concatenate(calls))
+    alike = _neighbours(calls, law), _again(calls, law)
+    p_value = min(1.0, _TESTS * min(bound(divergence(counts, law), _FREE), *alike))
     causes, distances = [], {OWN: _distance(counts, law)}
-    p_value = min(1.0, 2 * min(p_law, p_rows))
-    logprobs = [told for _, told in drawn]
-    wrong = _logprobs(codes, logprobs, at) if logprobs[0] is not None else ""
     if p_value < FALSE_ALARM:
-        fits, further = _fits(counts, temperature)
-        causes.append(_looks(ROWS if _depend(calls, counts) else " or ".join(fits)))
-        distances |= further
-    causes += [wrong] if wrong else []
+        fits = []
+        for name, variants in audit_laws.mistakes(temperature).items():
+            nearest = min(variants.values(), key=partial(divergence, counts))
+            distances[name] = _distance(counts, nearest)
+            fits += [name] if 2 * divergence(counts, nearest) < _FITS else []
+        like = ROWS if _depend(calls, counts) else " or ".join(fits)
+        causes.append(f"looks like {like}" if like else UNKNOWN)
+    if logs[0] is not None:
+        causes += _wrong(np.concatenate(calls), np.concatenate(logs), at)
     chance = float(np.sqrt(law * (1 - law) / (2 * np.pi * n)).sum())
-    return Audit(
-        n, temperature, p_value, tuple(causes), distances[OWN], chance, visible(n), distances
-    )
-
-
-def _looks(like: str) -> str:
-    return f"looks like {like}" if like else UNKNOWN
+    return Audit(n, p_value, tuple(causes), chance, visible(n), distances)
 
 
 # --- the tests -------------------------------------------------------------------------------
@@ -188,118 +191,87 @@ def divergence(counts: np.ndarray, law: np.ndarray) -> float:
 
 def bound(x: float, free: int) -> float:
     """Return at most which chance n · KL has to reach ``x``, with ``free`` = k − 1 (Agrawal)."""
-    return 1.0 if x <= free else math.exp(free * (1 + math.log(x / free)) - x) if x < 1e5 else 0.0
+    return math.exp(free * (1 + math.log(x / free)) - x) if free < x < 1e5 else float(x <= free)
 
 
 def visible(n: int) -> float:
     """Return the total variation that n texts show with probability .999, in any direction."""
-    free = TOKENS**LENGTH - 1
-    needed = next(x for x in np.arange(free, 10 * free, 0.1) if 2 * bound(x, free) < FALSE_ALARM)
-    spare = 2 * needed - free  # noncentrality λ: free + λ − z·√(2·free + 4λ) = 2 · needed
-    root = 2 * _POWER**2 + math.sqrt(4 * _POWER**4 + _POWER**2 * (2 * free + 4 * spare))
-    return min(1.0, math.sqrt((spare + root) / (4 * n)))
+    limit = FALSE_ALARM / _TESTS
+    needed = next(x for x in np.arange(_FREE, 9 * _FREE, 0.1) if bound(x, _FREE) < limit)
+    more = 2 * needed - _FREE  # noncentrality λ: k − 1 + λ − z·√(2·(k − 1) + 4λ) = 2 · needed
+    root = math.sqrt(4 * _POWER**4 + _POWER**2 * (2 * _FREE + 4 * more))
+    return min(1.0, math.sqrt((more + 2 * _POWER**2 + root) / (4 * n)))
 
 
 def _neighbours(calls: list[np.ndarray], law: np.ndarray) -> float:
-    """Return n · KL of pairs of neighbours, by how long a beginning they share, if each has a law.
-
-    Pairs with a text that isn't of this world are left out.
-    """
-    texts_of_one_beginning = [TOKENS ** (LENGTH - t) for t in range(LENGTH + 1)]
-    came, chances = [], []
+    """Return at most how probable such pairs are, by what beginnings they share, if all have p."""
     pairs = np.concatenate([codes[: len(codes) // 2 * 2].reshape(-1, 2) for codes in calls])
-    left, right = pairs[(pairs < len(TEXTS)).all(axis=1)].T
-    for size in texts_of_one_beginning:
-        came.append(int((left // size == right // size).sum()))
-        chances.append(float((law[:-1].reshape(-1, size).sum(axis=1) ** 2).sum()))
+    came, chances = [], []
+    for size in (TOKENS ** (LENGTH - t) for t in range(LENGTH + 1)):  # texts of one beginning
+        came.append(np.equal(*(pairs // size).T).sum())
+        chances.append((law.reshape(-1, size).sum(axis=1) ** 2).sum())
     shared, exactly = (-np.diff([*each, 0]) for each in (came, chances))
-    return divergence(shared, exactly)
+    return bound(divergence(shared, exactly), LENGTH)
+
+
+def _again(calls: list[np.ndarray], law: np.ndarray) -> float:
+    """Return how probable it is, at most, that two calls wrote the same texts, if they did."""
+    least = min(map(len, calls))
+    few = len({codes[:least].tobytes() for codes in calls}) < _CALLS
+    return math.comb(_CALLS, 2) * float((law**2).sum()) ** least if few else 1.0
 
 
 def _depend(calls: list[np.ndarray], counts: np.ndarray) -> bool:
     """Return whether texts depend on one another, whatever their law is."""
     mean = counts / counts.sum()
-    each = [np.bincount(codes, minlength=len(counts)) for codes in calls]
-    differ = sum(divergence(some, mean) for some in each), len(calls) * (len(TEXTS) - 1)
-    alike = _neighbours(calls, mean), LENGTH
-    return any(2 * bound(*test) < FALSE_ALARM for test in (differ, alike))
+    differ = bound(sum(divergence(_counts(each), mean) for each in calls), _CALLS * _FREE)
+    return min(differ, _neighbours(calls, mean), _again(calls, mean)) < FALSE_ALARM / _TESTS
 
 
-def _fits(counts: np.ndarray, temperature: float) -> tuple[list[str], dict[str, float]]:
-    """Return which known mistakes would write such texts, and how far each is at its nearest."""
-    fits, distances = [], {}
-    for name, variants in audit_laws.mistakes(temperature).items():
-        laws = [np.append(law, 0) for law in variants.values()]
-        nearest = min(laws, key=lambda law: divergence(counts, law))
-        distances[name] = _distance(counts, nearest)
-        if 2 * divergence(counts, nearest) <= _quantile(len(nearest) - 2, 4):
-            fits.append(name)
-    return fits, distances
-
-
-def _quantile(free: int, sigmas: float) -> float:
-    """Return the χ² that so many σ of a normal are as rare as (Wilson and Hilferty)."""
-    return float(free * (1 - 2 / (9 * free) + sigmas * math.sqrt(2 / (9 * free))) ** 3)
+def _counts(codes: np.ndarray) -> np.ndarray:
+    return np.bincount(codes, minlength=len(TEXTS))
 
 
 def _distance(counts: np.ndarray, law: np.ndarray) -> float:
     return float(np.abs(counts / counts.sum() - law).sum() / 2)
 
 
-def _logprobs(codes: np.ndarray, told: list[Any], at: float) -> str:
+def _wrong(codes: np.ndarray, values: np.ndarray, at: float) -> list[str]:
     """Return what is wrong with log-probabilities; nothing if all are right."""
-    if any(each is None for each in told):
-        return f"log-probabilities in some calls only, {UNKNOWN}"
-    real = codes < len(TEXTS)
-    values, codes = np.concatenate(told)[real], codes[real]
 
     def error(heat: float) -> float:
-        off = np.abs(values - _scored(heat)[codes])
-        return float(np.where(np.isfinite(off), off, 1e9).max(initial=0))
+        return float(np.nan_to_num(abs(values - audit_laws.scored(heat)[codes]), nan=1e9).max())
 
-    if error(at) <= 1e-3:
-        return ""
+    if error(at) <= _CLOSE:
+        return []
     low, high = 0.02, 50.0
     for _ in range(9):  # the error falls towards the temperature, and rises behind it
         heats = np.geomspace(low, high, 17)
-        best = int(np.argmin([error(heat) for heat in heats]))
+        best = int(np.argmin([*map(error, heats)]))
         low, high = heats[max(best - 1, 0)], heats[min(best + 1, 16)]
-    if error(heats[best]) > 1e-3:
-        return f"log-probabilities wrong by up to {error(at):.2g}, {UNKNOWN}"
-    return f"looks like {HEAT} temperature ({heats[best]:.3g}, not {at:g})"
-
-
-def _scored(heat: float) -> np.ndarray:
-    """Return the log-probability of each token of each text, ``(81, LENGTH)``."""
-    target, _ = audit_laws.world()
-    logs = [np.log(target.probs(audit_laws.contexts(t), heat)).ravel() for t in range(LENGTH)]
-    places = [np.arange(len(TEXTS)) // TOKENS ** (LENGTH - 1 - t) for t in range(LENGTH)]
-    return np.column_stack([log[place] for log, place in zip(logs, places, strict=True)])
+    if error(heats[best]) > _CLOSE:
+        return [f"log-probabilities wrong by up to {error(at):.2g}, {UNKNOWN}"]
+    return [f"looks like {HEAT} ({heats[best]:.3g}, not {at:g})"]
 
 
 # --- engines ---------------------------------------------------------------------------------
 
 
 def _read(answer: Any, n: int) -> tuple[np.ndarray, np.ndarray | None]:
-    """Return the number of each text, 81 if it isn't of this world, and the log-probabilities."""
-    texts, told = answer if isinstance(answer, tuple) and len(answer) == 2 else (answer, None)
+    """Return the number of each text, and the log-probabilities."""
+    texts, values = answer if isinstance(answer, tuple) and len(answer) == 2 else (answer, None)
+    wanted = f"engine must return {n} texts of {LENGTH} token ids from 0 to {TOKENS - 1}"
     try:
         array = np.asarray(texts)
-    except ValueError:  # of several lengths: none of another than LENGTH is a text
-        array = np.array([text if len(text) == LENGTH else [-1] * LENGTH for text in texts])
-    if array.shape != (n, LENGTH):
-        raise BadValue(f"engine must return {n} texts of {LENGTH} tokens, got {array.shape}")
-    if array.dtype.kind not in "iu":
-        raise BadType(f"engine must return texts of int token ids, got {array.dtype}")
-    array = array.astype(np.int64)
-    here = ((array >= 0) & (array < TOKENS)).all(axis=1)
-    codes = np.where(here, array @ TOKENS ** np.arange(LENGTH)[::-1], len(TEXTS))
-    if told is None:
-        return codes, None
-    values = np.asarray(told, dtype=np.float64)
-    if values.shape != array.shape:
-        raise BadValue(f"engine's logprobs must be of shape {array.shape}, got {values.shape}")
-    return codes, values
+    except ValueError:
+        raise BadValue(f"{wanted}, got some of other lengths") from None
+    if array.shape != (n, LENGTH) or array.dtype.kind not in "iu":
+        raise BadValue(f"{wanted}, got {array.dtype} {array.shape}")
+    if array.min() < 0 or array.max() >= TOKENS:
+        raise BadValue(f"{wanted}, got {array.min()} to {array.max()}")
+    if values is not None and (values := np.asarray(values, np.float64)).shape != array.shape:
+        raise BadValue(f"engine's log-probabilities must be {array.shape}, got {values.shape}")
+    return array.astype(int) @ TOKENS ** np.arange(LENGTH)[::-1], values
 
 
 def named(engine: Any, temperature: float) -> tuple[Callable[..., Any], float]:
@@ -319,28 +291,29 @@ def named(engine: Any, temperature: float) -> tuple[Callable[..., Any], float]:
         raise BadValue(f"engine {engine!r} can't be imported: {error}") from error
 
 
-def by_lablib(target: Any, draft: Any, prompt: list[int], n: int, max_tokens: int,
-              temperature: float, seed: int) -> Any:  # fmt: skip
+def by_lablib(
+    target: Any, draft: Any, prompt: Any, n: int, max_tokens: int, temperature: float, seed: int
+) -> Any:
     """Write texts with ``speculative_sample_n``."""
-    wanted = {"max_tokens": max_tokens, "temperature": temperature, "seed": seed}
-    found = speculative_sample_n(target, draft, prompt, n, draft_tokens=2, stop_tokens=(), **wanted)
-    return found.tokens, found.logprobs
+    how = {"max_tokens": max_tokens, "temperature": temperature, "seed": seed, "draft_tokens": 2}
+    rows = speculative_sample_n(target, draft, prompt, n, stop_tokens=(), **how)
+    return rows.tokens, rows.logprobs
 
 
-def by_mlx_lm(target: Any, draft: Any, prompt: list[int], n: int, max_tokens: int,
-              temperature: float, seed: int) -> Any:  # fmt: skip
+def by_mlx_lm(
+    target: Any, draft: Any, prompt: Any, n: int, max_tokens: int, temperature: float, seed: int
+) -> Any:
     """Write texts with mlx-lm's speculation, one after another."""
     from mlx_lm.generate import speculative_generate_step
     from mlx_lm.sample_utils import make_sampler
 
     mx.random.seed(seed)
-    models, sampler = (mx.array(prompt), target, draft), make_sampler(temp=temperature)
-    options = {"max_tokens": max_tokens, "sampler": sampler, "num_draft_tokens": 2}
-    found = []
+    how = {"max_tokens": max_tokens, "sampler": make_sampler(temp=temperature)}
+    rows = []
     for _ in range(n):
-        steps = [(token, logs) for token, logs, _ in speculative_generate_step(*models, **options)]
-        found.append([(int(token), logs[token].item()) for token, logs in steps])
-    values = np.array(found)
+        steps = [*speculative_generate_step(mx.array(prompt), target, draft, **how)]
+        rows.append([(int(token), logs[token].item()) for token, logs, _ in steps])
+    values = np.array(rows)
     return values[..., 0].astype(int), values[..., 1]
 
 

@@ -8,7 +8,7 @@ distributions are all made of the same three chances, so every threshold on q(x)
 
 from collections.abc import Callable, Iterator
 from functools import cache, partial
-from itertools import pairwise, product
+from itertools import product
 from typing import Any
 
 import mlx.core as mx
@@ -56,14 +56,10 @@ class Tiny:
         weights = mx.array(_weights(history.shape[2]))[mx.maximum(age, 0)]
         return self._table[(history * weights * seen[:, 0]).sum(axis=-1) % _ROWS]
 
-    def rows(self, texts: Any) -> np.ndarray:
-        """Return the row of ``table`` that speaks after each text ``(..., T)``."""
-        texts = np.asarray(texts)
-        return ((texts + 1) * _weights(texts.shape[-1])[::-1]).sum(axis=-1) % _ROWS
-
     def logits(self, texts: Any) -> np.ndarray:
         """Return the logits ``(..., V)`` after each text ``(..., T)``, in float64."""
-        return self.table[self.rows(texts)]
+        weights = _weights(np.shape(texts)[-1])[::-1]
+        return self.table[((np.asarray(texts) + 1) * weights).sum(axis=-1) % _ROWS]
 
     def probs(self, texts: Any, temperature: float = 1.0) -> np.ndarray:
         """Return the distribution ``(..., V)`` after each text at a temperature above 0."""
@@ -99,13 +95,19 @@ def chances(model: Tiny, temperature: float) -> list[np.ndarray]:
     return [model.probs(contexts(t), temperature) for t in range(LENGTH)]
 
 
+def scored(temperature: float) -> np.ndarray:
+    """Return the target's log-probability of each token of each text ``(81, LENGTH)``."""
+    texts, logs = np.concatenate([np.tile(PROMPT, (len(TEXTS), 1)), TEXTS], axis=1), []
+    for t in range(len(PROMPT), texts.shape[1]):
+        p = world()[0].probs(texts[:, :t], temperature)
+        logs.append(np.log(p[np.arange(len(texts)), texts[:, t]]))
+    return np.stack(logs, axis=1)
+
+
 @cache
 def own(temperature: float) -> np.ndarray:
     """Return the law ``(81,)`` of the target's own texts."""
-    mass = np.ones(1)
-    for p in chances(world()[0], temperature):
-        mass = (mass[:, None] * p).ravel()
-    return mass
+    return np.exp(scored(temperature).sum(axis=1))
 
 
 # --- what speculation writes -----------------------------------------------------------------
@@ -151,19 +153,20 @@ def dropped(p: np.ndarray, q: np.ndarray, rank: int) -> Kernel:
     return kept, instead + (1 - offered.sum(axis=-1, keepdims=True)) * p
 
 
-def one_number(p: np.ndarray, q: np.ndarray, users: tuple[str, ...]) -> Kernel:
-    """Let one uniform number do several of these: draw the draft, judge it, draw the residual."""
+def one_number(p: np.ndarray, q: np.ndarray) -> Kernel:
+    """Draw the draft and judge it with the same uniform number."""
     ratio, residual = _rule(p, q)
-    cuts = np.unique(np.concatenate([[0.0], q.cumsum(), ratio, residual.cumsum()]).clip(0, 1))
-    kept, instead = np.zeros_like(p), np.zeros_like(p)
-    for low, high in pairwise(cuts):
-        u = (low + high) / 2
-        draft = _chosen(q, u) if "draft" in users else q
-        accept = (u < ratio).astype(float) if "accept" in users else ratio
-        other = _chosen(residual, u) if "residual" in users else residual
-        kept += (high - low) * draft * accept
-        instead += (high - low) * (draft @ (1 - accept)) * other
-    return kept, instead
+    kept = np.clip(ratio - (q.cumsum(axis=-1) - q), 0, q)
+    return kept, (q - kept).sum(axis=-1, keepdims=True) * residual
+
+
+def one_draw(p: np.ndarray, q: np.ndarray) -> Kernel:
+    """Draw the draft and the residual with the same uniform number."""
+    ratio, residual = _rule(p, q)
+    (low, high), (least, most) = ((x.cumsum(axis=-1) - x, x.cumsum(axis=-1)) for x in (q, residual))
+    high, low = high[..., None], low[..., None]
+    both = np.minimum(high, most[..., None, :]) - np.maximum(low, least[..., None, :])
+    return q * ratio, ((1 - ratio)[..., None] * both.clip(0)).sum(axis=-2)
 
 
 def one_race(p: np.ndarray, q: np.ndarray) -> Kernel:
@@ -173,24 +176,19 @@ def one_race(p: np.ndarray, q: np.ndarray) -> Kernel:
     which has two tokens at most, token i can come from m·q_i / r_i on, at the rate r_i.
     """
     ratio, residual = _rule(p, q)
-    waits = np.divide(q, residual, out=np.full(TOKENS, np.inf), where=residual > 0)
-    first, second = np.argsort(waits)[:2]
-    chances = np.eye(TOKENS)[first]
-    if residual[second]:
-        chances[second] = residual[second] / (1 + residual[first] * (waits[second] - waits[first]))
-        chances[first] -= chances[second]
-    return q * ratio, q @ (1 - ratio) * chances
+    waits = q / np.maximum(residual, 1e-300)
+    order = np.argsort(waits, axis=-1)[..., :2]
+    wait, rate = (np.take_along_axis(x, order, axis=-1) for x in (waits, residual))
+    late = rate[..., 1] / (1 + rate[..., 0] * (wait[..., 1] - wait[..., 0]))
+    chances = np.zeros_like(p)
+    np.put_along_axis(chances, order, np.stack([1 - late, late], axis=-1), axis=-1)
+    return q * ratio, (q * (1 - ratio)).sum(axis=-1, keepdims=True) * chances
 
 
 def _rule(p: np.ndarray, q: np.ndarray) -> Kernel:
     """Return the chance to keep each draft, and the residual."""
     left = np.maximum(p - q, 0)
     return np.minimum(1, p / q), left / np.maximum(left.sum(axis=-1, keepdims=True), 1e-300)
-
-
-def _chosen(chances: np.ndarray, u: float) -> np.ndarray:
-    """Return one-hot which token a uniform number draws."""
-    return np.eye(len(chances))[min(int((chances.cumsum() <= u).sum()), len(chances) - 1)]
 
 
 # --- the list --------------------------------------------------------------------------------
@@ -205,9 +203,6 @@ def _kernels(temperature: float) -> Iterator[tuple[str, str, Kernels]]:
         found = [kernel(*rows) for rows in zip(p, *others, strict=True)]
         return [kept for kept, _ in found], [instead for _, instead in found]
 
-    def by_row(kernel: Callable[..., Kernel]) -> Kernels:
-        return each(lambda *two: np.stack([*map(kernel, *two)], axis=1), q)
-
     yield GREEDY, "", each(greedy, q)
     near = temperature * np.geomspace(1 / 4, 4, 33)
     other = {heat: chances(draft, heat) for heat in {1.0, temperature**2, *near}}
@@ -217,10 +212,8 @@ def _kernels(temperature: float) -> Iterator[tuple[str, str, Kernels]]:
         yield UNSAMPLED, f"judged at {heat:.3g}", each(judged, rows, q)
     for rank in range(1, TOKENS):
         yield DROPPED, f"all but the {rank} likeliest", each(partial(dropped, rank=rank), q)
-    jobs = ("draft", "accept", "residual")
-    for users in (jobs[:2], jobs[1:], jobs[::2], jobs):
-        yield NOISE, " and ".join(users), by_row(partial(one_number, users=users))
-    yield NOISE, "Gumbel", by_row(one_race)
+    for shared in (one_number, one_draw, one_race):
+        yield NOISE, shared.__name__, each(shared, q)
 
 
 GREEDY = "a greedy draft judged by the soft q"

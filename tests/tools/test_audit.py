@@ -86,7 +86,7 @@ def test_each_known_mistake_moves_the_law_by_06_and_is_seen_999_times_of_1000() 
     own, rng = laws.own(T), np.random.default_rng(0)
     assert {name for name, *_ in stated()} == {*laws.mistakes(T)}
     free = len(own) - 1
-    needed = next(x for x in np.arange(80, 200, 0.1) if 2 * audits.bound(x, free) < 1e-6)
+    needed = next(x for x in np.arange(80, 200, 0.1) if 3 * audits.bound(x, free) < 1e-6)
     for name, variant, law in stated():
         assert np.abs(law - own).sum() / 2 >= 0.06, (name, variant)
         seen = [audits.divergence(c, own) for c in rng.multinomial(20_000, law, size=200)]
@@ -103,7 +103,7 @@ def test_the_smallest_bias_that_is_visible_is_seen_even_where_that_is_hardest() 
     biased = np.where(up, own * (1 + far / own[up].sum()), own * (1 - far / own[~up].sum()))
     assert np.abs(biased - own).sum() / 2 == pytest.approx(far)
     draws = rng.multinomial(n, biased, size=2000)
-    p = [2 * audits.bound(audits.divergence(c, own), len(own) - 1) for c in draws]
+    p = [3 * audits.bound(audits.divergence(c, own), len(own) - 1) for c in draws]
     assert np.mean(np.array(p) < audits.FALSE_ALARM) > 0.997
 
 
@@ -203,6 +203,19 @@ def with_one_uniform(target, draft, prompt, n, max_tokens, temperature, seed):
     return mistaken.texts_of(buf, prompt, end)
 
 
+def with_one_draw(target, draft, prompt, n, max_tokens, temperature, seed):
+    rng, buf, at, end = mistaken.start(prompt, n, max_tokens, seed)
+    for _ in range(max_tokens):
+        p, q = (mistaken.next_probs(m, buf, at, end, temperature) for m in (target, draft))
+        both = q, mistaken.residual(p, q)
+        u = rng.random((n, 1))
+        token, other = ((u >= each.cumsum(axis=1)[:, :-1]).sum(axis=1) for each in both)
+        kept = rng.random(n) < mistaken.of_token(p, token) / mistaken.of_token(q, token)
+        mistaken.put(buf, at, np.where(kept, token, other))
+        at = at + 1
+    return mistaken.texts_of(buf, prompt, end)
+
+
 def with_one_gumbel(target, draft, prompt, n, max_tokens, temperature, seed):
     rng, buf, at, end = mistaken.start(prompt, n, max_tokens, seed)
     for _ in range(max_tokens):
@@ -242,10 +255,12 @@ def one_seed(target, draft, prompt, n, max_tokens, temperature, seed):
     ("engine", "name"),
     [
         (with_one_uniform, laws.NOISE),
+        (with_one_draw, laws.NOISE),
         (with_one_gumbel, laws.NOISE),
         (in_batches(2), audits.ROWS),
         (in_batches(64), audits.ROWS),
         (again_and_again, audits.ROWS),
+        (one_seed, audits.ROWS),
     ],
 )
 def test_shared_noise_is_named(engine, name) -> None:
@@ -280,19 +295,6 @@ def test_other_wrong_log_probabilities_have_no_known_cause() -> None:
     assert not audit(scoring(T, 5e-4), 400).biased
 
 
-def test_texts_that_are_of_no_such_world_are_a_bias_of_unknown_cause() -> None:
-    def shorter(*arguments):
-        return [text[: 4 if i else 3] for i, text in enumerate(plain(*arguments).tolist())]
-
-    def strange(*arguments):
-        return plain(*arguments) + 1  # a token that isn't there
-
-    for engine in (shorter, strange):
-        found = audit(engine, 400)
-        assert found.p_value == 0
-        assert found.causes == ("cause unknown",)
-
-
 # --- the door ------------------------------------------------------------------------------------
 
 
@@ -321,11 +323,13 @@ def test_a_bad_argument_is_refused_before_any_text_is_drawn(wanted, refusal, sai
 @pytest.mark.parametrize(
     ("answer", "said"),
     [
-        (lambda n: np.zeros((n - 1, 4), int), "engine must return 4 texts of 4 tokens"),
-        (lambda n: np.zeros((n, 3), int), "engine must return 4 texts of 4 tokens"),
-        (lambda n: np.zeros((n, 4)), "engine must return texts of int token ids"),
+        (lambda n: np.zeros((n - 1, 4), int), "engine must return 4 texts of 4 token ids"),
+        (lambda n: np.zeros((n, 3), int), "engine must return 4 texts of 4 token ids"),
+        (lambda n: np.zeros((n, 4)), "of 4 token ids from 0 to 2, got float64"),
+        (lambda n: np.full((n, 4), 3), "of 4 token ids from 0 to 2, got 3 to 3"),
+        (lambda n: [[0] * 4] * (n - 1) + [[0] * 3], "got some of other lengths"),
         (lambda n: None, "engine must return"),
-        (lambda n: (np.zeros((n, 4), int), np.zeros((n, 3))), "logprobs must be of shape (4, 4)"),
+        (lambda n: (np.zeros((n, 4), int), np.zeros((n, 3))), "log-probabilities must be (4, 4)"),
     ],
 )
 def test_an_answer_that_is_no_texts_is_refused(answer, said) -> None:
@@ -351,7 +355,7 @@ def test_the_command_prints_the_verdict_and_its_status_says_whether_it_is_biased
     monkeypatch, tmp_path, capsys
 ) -> None:
     assert __main__.main(["audit", "lablib", "--texts", "400"]) == 0
-    assert capsys.readouterr().out.startswith("No bias seen (p ≤ 1): one below 0.442 in")
+    assert capsys.readouterr().out.startswith("No bias seen (p ≤ 1): one below 0.444 in")
     (tmp_path / "my_engine.py").write_text("from mistaken import *\n")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [*sys.path])
