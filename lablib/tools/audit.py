@@ -110,13 +110,21 @@ class Audit:
     def _ipython_display_(self) -> None:
         """Print the verdict, and draw the distances where the lab's extras are installed."""
         print(self)
-        if importlib.util.find_spec("ipywidgets") and importlib.util.find_spec("matplotlib"):
-            from lablib.course.plots import charts
+        if not all(map(importlib.util.find_spec, ("ipywidgets", "matplotlib"))):
+            return
+        from lablib.course.plots.chart import Chart, Still
+        from lablib.course.plots.marks import DARK, REST, number, ranked
 
-            far = {"chance alone": [self.chance] * len(self.distances)}
-            far["these texts"] = [*self.distances.values()]
-            drawn = charts.bars([*self.distances], far, "distance of the texts from a law (TV)")
-            charts.show(drawn, self.verdict)._ipython_display_()
+        bars = self.distances | {"chance alone": self.chance}
+        panel = ranked(len(bars), "distance of the texts from a law", side=300)
+        panel["x"]["name"] = "total variation"
+        panel["y"]["ticks"] = [[-row, name] for row, name in enumerate(bars)]
+        marks: list[dict[str, Any]] = [{"rule": {"x": self.chance}, "dash": "2 3"}]
+        for row, far in enumerate(bars.values()):
+            fill = DARK if row < len(self.distances) else REST
+            marks.append({"bar": [0, far, -row - 0.38, -row + 0.38], "fill": fill})
+            marks.append({"text": number(far), "at": [far + 0.012, -row - 0.2]})
+        Still(Chart([panel], [marks]), self.verdict)._ipython_display_()
 
 
 def audit(

@@ -217,7 +217,7 @@ def _kernels(temperature: float) -> Iterator[tuple[str, str, Kernels]]:
 
 
 GREEDY = "a greedy draft judged by the soft q"
-UNSAMPLED = "a draft that wasn't drawn from the q that judges it"
+UNSAMPLED = "a draft not drawn from the q that judges it"
 DROPPED = "a drafter that drops its own unlikely tokens"
 NOISE = "random numbers shared by draft and target"
 TWICE = "temperature applied twice"

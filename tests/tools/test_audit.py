@@ -1,13 +1,17 @@
 """An engine's texts, held against all texts that there are."""
 
 import itertools
+import json
 import math
 import re
 import sys
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
+import lablib
 from lablib import __main__
-from lablib.course.plots import charts
+from lablib.course.plots import chart
 from lablib.tools import audit as audits
 from lablib.tools import audit_laws as laws
 from lablib.tools.audit import audit
@@ -369,12 +373,67 @@ def test_the_command_prints_the_verdict_and_its_status_says_whether_it_is_biased
 
 def test_a_notebook_gets_a_picture_of_the_distances(monkeypatch, capsys) -> None:
     shown = []
-    monkeypatch.setattr(charts.Still, "_ipython_display_", lambda still: shown.append(still))
+    monkeypatch.setattr(chart.Still, "_ipython_display_", lambda still: shown.append(still))
     found = audit(mistaken.wrong_temperature_twice)
     found._ipython_display_()
     assert capsys.readouterr().out == f"{found}\n"
     (picture,) = shown
     (panel,) = picture.chart(None).marks
-    heights = [mark["bar"][3] for mark in panel if not mark["hollow"]]
-    assert heights == pytest.approx([*found.distances.values()], rel=1e-3)
+    lengths = [mark["bar"][1] for mark in panel if "bar" in mark]
+    names = [name for _, name in picture.chart(None).panels[0]["y"]["ticks"]]
+    bars = found.distances | {"chance alone": found.chance}
+    assert dict(zip(names, lengths, strict=True)) == bars
     assert picture.caption(None) == found.verdict
+
+
+# --- the page ------------------------------------------------------------------------------------
+
+
+def blocks() -> list[str]:
+    return re.findall(r"```python\n(.*?)```", PAGE.read_text(), flags=re.S)
+
+
+class Server(BaseHTTPRequestHandler):
+    """Serves the target's completions, as the engine of the lab writes them."""
+
+    def do_POST(self) -> None:
+        wanted = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        how = {"max_tokens": wanted["max_tokens"], "temperature": wanted["temperature"]}
+        rows = lablib.speculative_sample_n(
+            *laws.world(), wanted["prompt"], wanted["n"], seed=wanted["seed"], stop_tokens=(), **how
+        )
+        both = zip(rows.tokens, rows.logprobs, strict=True)
+        keys = "tokens", "token_logprobs"
+        choices = [
+            {"logprobs": dict(zip(keys, ([*map(str, ids)], logs), strict=True))}
+            for ids, logs in both
+        ]
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(json.dumps({"choices": choices}).encode())
+
+    def log_message(self, *_) -> None:
+        pass
+
+
+def test_the_adapters_of_the_page_run(capsys) -> None:
+    _, plain_of_mlx_lm, hugging_face, served = blocks()
+    names = {"lablib": lablib}
+    exec(plain_of_mlx_lm.replace("plain, 1000", "plain, 60"), names)
+    assert capsys.readouterr().out.startswith("No bias seen")
+    compile(hugging_face, str(PAGE), "exec")  # torch is no dependency
+    exec(served, names)
+    with HTTPServer(("127.0.0.1", 0), Server) as server:
+        names["URL"] = f"http://127.0.0.1:{server.server_port}/v1/completions"
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        report = audit(names["served"], 400, logprobs_at=1)
+        assert not report.biased
+        assert report == audit(lambda *how: names["served"](*how)[0], 400)
+        server.shutdown()
+
+
+def test_the_page_says_what_so_many_texts_show() -> None:
+    stated = re.findall(r"([\d,]+)(?: texts show a bias of| one of) (0\.\d+)", PAGE.read_text())
+    assert len(stated) == 2
+    for n, far in stated:
+        assert float(far) == round(audits.visible(int(n.replace(",", ""))), len(far) - 2)
