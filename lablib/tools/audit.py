@@ -8,12 +8,12 @@ Three tests accuse, each at a third of ``FALSE_ALARM``, so that a right engine i
 million audits at most:
 
 - **the law**: how often each of the k = 81 texts came. For any law and any n, P(n·KL(counts, law)
-  ≥ x) ≤ e⁻ˣ(e·x / (k − 1))ᵏ⁻¹ (Agrawal 2020, 1904.02291, theorem 1.2). This is a bound and no
-  approximation, rare texts included, so none are pooled. A text that isn't of this world has p = 0.
+  ≥ x) ≤ e⁻ˣ(e·x / (k − 1))ᵏ⁻¹ where x > k − 1 (Agrawal 2020, 1904.02291). This is a bound and no
+  approximation, rare texts included, so none are pooled.
 - **the neighbours**: how long a beginning rows 0 and 1 share, rows 2 and 3, ...: by the same bound.
 - **the calls**: m texts of one seed are those of another with a chance of (Σ p²)ᵐ.
 
-For the bound one pays with power: ``visible`` is the bias that n texts show with probability .999,
+For the bound one pays with power: ``visible`` is the bias that n texts show with probability .999
 in the direction in which it is seen worst (KL = 2·TV²; the count statistic is then noncentral χ²).
 Log-probabilities are no matter of chance: each must be right.
 
