@@ -18,6 +18,7 @@ names below load what they need when they are first used, so that importing the 
     SamplerOptions, Sampler     how a token is drawn; slots for a loop of one's own
     menu, rules, transforms     logits processors; how drafts are kept; penalties and cuts
     forecast, doctor            what drafts would bring here; whether this machine is set up well
+    audit                       whether an engine, ours or another, is lossless
     lablib.inference            all of these, grammars, particles, beams and more
     ==========================  ================================================================
 """
@@ -63,6 +64,7 @@ __getattr__, __dir__, __all__ = exports(
         "lablib.models": ("LanguageModel gpt_config hybrid_config llama_config load load_head"),
         "lablib.course.plots.chat": "chat",
         "lablib.text": "Completion generate on_text stream",
+        "lablib.tools.audit": "audit",
         "lablib.tools.forecast": "forecast",
         "lablib.tools.saving": "save",
     },

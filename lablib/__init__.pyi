@@ -50,6 +50,7 @@ from lablib.text import Completion as Completion
 from lablib.text import generate as generate
 from lablib.text import on_text as on_text
 from lablib.text import stream as stream
+from lablib.tools.audit import audit as audit
 from lablib.tools.forecast import forecast as forecast
 from lablib.tools.saving import save as save
 
