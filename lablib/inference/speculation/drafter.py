@@ -1,7 +1,8 @@
 """The engine's question to a drafter: how may these texts go on?
 
 A drafter guesses the next few tokens. It may be as wrong as it likes: the target judges every guess
-and the text never depends on them. Only speed does: on how often it is right, and its own cost.
+and the text's distribution never depends on them. Only speed does: on how often it is right, and
+its own cost. One thing it must not do, see below: draw a token, and drop it for what it is.
 
 To add one, subclass ``Drafter`` and write ``propose``. This one guesses that the last token comes
 again, and again:
@@ -16,6 +17,21 @@ remembers nothing, and so it is complete. A memory of its texts is made in ``beg
 ``NGram``. A mistake there raises nothing, but at temperature 0 the ``stats`` of a batch are then
 not the sum of its texts' own. One for the library gets a file beside this one, its name a place
 beside each ``NGram`` in the lists of exports.
+
+How many tokens may be offered may hang on
+
+- anything, the tokens themselves too, where they come without ``q``: looked up, at temperature 0,
+  or drawn by someone who keeps q to himself. Each rule is lossless for every single guess;
+- anything under ``match``, and under ``coupled`` as the engine plays it: the token after each
+  place is the target's own, drawn without a look at the guess;
+- the text, the drafts before a place and the q of it, but not on the token drawn there or later
+  ones, where ``rejection``, ``block`` or a rule like them gets a ``q``. These count on it that x is
+  offered as often as q says. With p = (1/2, 1/2) and q = (0.7, 0.3), one that drops its token where
+  q gives it less than 1/2 writes the first in 65 % of the texts: the rule keeps all that p has of
+  it, and plain p follows each drop. Of siblings in a tree the same holds for each.
+
+So ``Proposal`` takes no ``q`` without ``blind=True``, which says so; and a draft model's length is
+asked for in ``offers``, before the token is drawn.
 """
 
 from collections.abc import Sequence
@@ -25,6 +41,8 @@ from typing import Any, Self
 from lablib.cache import tree
 from lablib.inference.sampling.text_sampler import TextSampler
 from lablib.inference.speculation.proposal import Proposal
+
+import mlx.core as mx
 
 Texts = Sequence[Sequence[int]]
 Limits = Sequence[int]
@@ -65,6 +83,15 @@ class Drafter:
         ``sampler.draft(logits, drafts so far)`` draws one from logits.
         """
         raise NotImplementedError(f"{type(self).__name__} must have a method propose")
+
+    def offers(self, logits: mx.array, before: Sequence[mx.array]) -> Sequence[bool] | None:
+        """Say of each text whether one more token is offered; None: of all, as here.
+
+        It is asked before the token is drawn, by what drafts token by token (a draft model, its
+        first layers, a head): ``logits (B, V)`` are what it will be drawn from, ``before`` the
+        round's drafts so far, each ``(B,)``. A text that said no is not asked again in the round.
+        """
+        return None
 
     def begin(self, target: Any, own: Any, texts: int) -> Self:
         """Return a drafter for some texts, whose prompts may not have been read yet.
