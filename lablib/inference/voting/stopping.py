@@ -82,7 +82,7 @@ class StopRule:
         n, promised = integer("n", n, 1), 1.0 - self.confidence
         more = promised**-0.05  # the smaller the promise, the more looks are close to it
         if self.stop_rule == "overtake":  # an even vote may end in a tie, which overtakes nobody
-            looks = min((0.3 * n if n % 2 else 0.21 * n) ** 0.5, more * n ** (1 / 3))
+            looks = min((0.3 * n if n % 2 else 0.18 * n) ** 0.5, more * n ** (1 / 3))
         else:
             looks = 0.75 * more * n**0.5
         return min(_MOST, promised / looks)
