@@ -27,7 +27,9 @@ class Proposal:
             that is refused, as the text would be biased (see ``drafter.py``).
         parents: of a tree, the index of each token's parent, before it; -1 is the text. Siblings
             stand in the order in which they were drawn, and q of each is the distribution that the
-            first of them was drawn from.:
+            first of them was drawn from.
+
+    Example:
         >>> lablib.Proposal.of([[5, 6], [7]]).tokens.tolist()
         [[5, 6], [7, 0]]
     """

@@ -7,9 +7,7 @@ from lablib.inference.voting import leads
 from lablib.validation import BadValue, integer, number, one_of
 
 STOP_RULES = ("overtake", "beta", "dirichlet")
-_MOST = (
-    0.06  # no vote stops above this risk: that of two votes alike is too small for three answers
-)
+_MOST = 0.042  # no vote stops above this risk, however little it promises
 
 
 @dataclass(frozen=True)
@@ -85,4 +83,4 @@ class StopRule:
             looks = min((0.3 * n if n % 2 else 0.18 * n) ** 0.5, more * n ** (1 / 3))
         else:
             looks = 0.75 * more * n**0.5
-        return min(_MOST, promised / looks)
+        return min(_MOST, promised / max(looks, 1.0))
