@@ -126,7 +126,7 @@ def test_the_certain_rule_changes_no_winner() -> None:
     assert data["accuracy"] == np.mean(widget._right[:, -1])  # as the full vote
     assert data["kept"] == 1
     assert data["used"].mean() < 20
-    assert "of 20 samples; 91.7% elect" in widget.set(confidence=0.8)
+    assert "of 20 samples, on average; 91.7% elect" in widget.set(confidence=0.8)
     assert read(widget.draw(data))
 
 

@@ -17,10 +17,11 @@ GRID = [
     for i, j in itertools.product(range(7, 20), range(1, 20))
     if 0 <= 20 - i - j <= j <= i
 ]
-GRID += [(1 / 3, 1 / 3, 1 / 3), (0.34, 0.33, 0.33), (0.34, 0.34, 0.32), (0.42, 0.42, 0.16)]
-GRID += [(0.47, 0.47, 0.06), (0.48, 0.48, 0.04), (0.49, 0.47, 0.04), (0.495, 0.495, 0.01)]
+# Where it is worst: three alike, and two with a third that makes an even number of votes odd.
+NEAR = [(1 / 3, 1 / 3, 1 / 3), (0.34, 0.33, 0.33), (0.34, 0.34, 0.32), (0.42, 0.42, 0.16)]
+NEAR += [(0.47, 0.47, 0.06), (0.48, 0.48, 0.04), (0.49, 0.47, 0.04), (0.495, 0.495, 0.01)]
 SILENT = [(0.25, 0.25, 0.5), (0.4, 0.4, 0.2), (0.45, 0.45, 0.1), (0.35, 0.15, 0.5), (0.1, 0.1, 0.8)]
-CONFIDENCES = [0.6, 0.8, 0.9, 0.95, 0.98, 0.99, 0.999]
+CONFIDENCES = [0.6, 0.7, 0.75, 0.8, 0.83, 0.9, 0.92, 0.95, 0.96, 0.97, 0.99, 0.999]
 thorough = pytest.mark.thorough
 more = partial(pytest.param, marks=thorough)
 
@@ -130,45 +131,40 @@ def test_the_beta_rule_of_before_breaks_the_promise():
 
 
 @pytest.mark.parametrize("rule", STOP_RULES)
-@pytest.mark.parametrize("n", [1, 2, 3, 5, 8, 11, 16, 25, 28, 33, 64])
+@pytest.mark.parametrize(
+    "n", [1, 2, 3, 5, 8, 9, 16, 17, 32, 33, 64, more(65), more(128), more(129)]
+)
 def test_two_answers_do_not_break_the_promise(rule, n):
-    for confidence in CONFIDENCES if n < 30 else (0.8, 0.95):
+    for confidence in CONFIDENCES if n < 30 else (0.9, 0.95):
         stop = StopRule(confidence, rule)
         assert within(stop, oracle.two(stop.reason, n, CHANCES))[0]
 
 
 @thorough
-@pytest.mark.parametrize("rule", ["overtake", "beta"])
-@pytest.mark.parametrize("n", [*range(8, 64), *range(64, 129, 8), 99, 151, 199, 200, 256, 257])
-def test_two_answers_do_not_break_the_promise_for_any_n(rule, n):
-    for confidence in CONFIDENCES if n < 130 else (0.9, 0.95, 0.99):
-        stop = StopRule(confidence, rule)
-        assert within(stop, oracle.two(stop.reason, n, CHANCES))[0]
-
-
-@thorough
+@pytest.mark.parametrize("n", [255, 256, 511, 512])
 @pytest.mark.parametrize("rule", STOP_RULES)
-@pytest.mark.parametrize("n", [384, 399, 511, 512])
 def test_two_answers_do_not_break_the_promise_of_a_long_vote(rule, n):
+    if rule == "dirichlet" and n > 256:  # of two answers it is all but the beta rule, and slow
+        pytest.skip("seen at 256")
     stop = StopRule(0.95, rule)
     assert within(stop, oracle.two(stop.reason, n, CHANCES))[0]
 
 
 @pytest.mark.parametrize("rule", STOP_RULES)
-@pytest.mark.parametrize("n", [4, 6, 10, 16])
+@pytest.mark.parametrize("n", [4, 6, 8, 9, *map(more, [3, 5, 7, *range(10, 18)])])
 def test_three_answers_do_not_break_the_promise(rule, n):
-    for confidence in (0.6, 0.9, 0.95):
+    for confidence in CONFIDENCES:
         stop = StopRule(confidence, rule)
-        assert within(stop, oracle.three(stop.reason, n, GRID))[0]
+        assert within(stop, oracle.three(stop.reason, n, GRID + NEAR if n < 10 else NEAR))[0]
 
 
 @thorough
 @pytest.mark.parametrize("rule", STOP_RULES)
-@pytest.mark.parametrize("n", [*range(3, 41), 48, 49, 56, 63, 64])
-def test_three_answers_do_not_break_the_promise_for_any_n(rule, n):
-    for confidence in CONFIDENCES if n < 41 else (0.9, 0.95):
+@pytest.mark.parametrize("n", [24, 28, 32, 33, 48, 63, 64])
+def test_three_answers_do_not_break_the_promise_of_a_longer_vote(rule, n):
+    for confidence in (0.8, 0.9, 0.915, 0.95) if n < 30 else (0.9, 0.95) if n < 40 else (0.95,):
         stop = StopRule(confidence, rule)
-        assert within(stop, oracle.three(stop.reason, n, GRID))[0]
+        assert within(stop, oracle.three(stop.reason, n, NEAR))[0]
 
 
 @pytest.mark.parametrize("rule", STOP_RULES)
@@ -180,7 +176,7 @@ def test_samples_without_an_answer_do_not_break_the_promise(rule, n):
 
 
 @pytest.mark.parametrize("rule", STOP_RULES)
-@pytest.mark.parametrize("n", [16, 25, 32, more(64), more(100)])
+@pytest.mark.parametrize("n", [16, 25, more(32), more(64)])
 def test_neither_rounds_nor_a_floor_break_the_promise(rule, n):
     for every, floor in itertools.product((1, 2, 4, 8), (1, 5, 13)):
         stop = StopRule(0.95, rule, floor)
@@ -204,7 +200,7 @@ def cheapest(rule, n, confidence):
 
 
 @pytest.mark.parametrize("rule", STOP_RULES)
-@pytest.mark.parametrize("n", [16, 25, more(8), more(32), more(33), more(64), more(128)])
+@pytest.mark.parametrize("n", [16, 33, *map(more, [8, 9, 17, 25, 32, 64, 128])])
 def test_the_votes_are_at_most_15_per_cent_above_the_cheapest_of_the_same_form(rule, n):
     stop = StopRule(0.95, rule)
     mine = oracle.two(stop.reason, n, [0.7, 0.9]).votes

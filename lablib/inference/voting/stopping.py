@@ -7,7 +7,6 @@ from lablib.inference.voting import leads
 from lablib.validation import BadValue, integer, number, one_of
 
 STOP_RULES = ("overtake", "beta", "dirichlet")
-_MOST = 0.042  # no vote stops above this risk, however little it promises
 
 
 @dataclass(frozen=True)
@@ -23,9 +22,9 @@ class StopRule:
 
     The probability is that of both, to stop and be wrong, where samples are independent; so it
     bounds the share of all votes, not of those that stop. It was computed exactly (by dynamic
-    programming over ``reason``) and held for every confidence from 0.6 to 0.9999: with two answers
-    for n up to 512, with three, or with samples without an answer, up to 64. It is nearly reached
-    where two answers are equally probable. Bigger n and more answers are not proved.
+    programming over ``reason``), for confidences from 0.6 on: with two answers for n up to 512,
+    with three, or with samples without an answer, up to 64. It is nearly reached where two answers
+    are equally probable. Bigger n and more answers are not proved.
     ``"certain"`` is right always: what it elects, the whole vote elects.
 
     Attributes:
@@ -67,7 +66,7 @@ class StopRule:
         return "confident" if risk <= self.allowed_risk(n) else None
 
     def allowed_risk(self, n: int) -> float:
-        """Return the risk at which a vote of at most ``n`` may stop, far below 1 - ``confidence``.
+        """Return the risk at which a vote of at most ``n`` may stop, below 1 - ``confidence``.
 
         A vote that asks after every sample has many chances to be wrong, so that each may be wrong
         less often than all together. By how much is fitted to what exact computation finds a vote
@@ -80,7 +79,8 @@ class StopRule:
         n, promised = integer("n", n, 1), 1.0 - self.confidence
         more = promised**-0.05  # the smaller the promise, the more looks are close to it
         if self.stop_rule == "overtake":  # an even vote may end in a tie, which overtakes nobody
-            looks = min((0.3 * n if n % 2 else 0.18 * n) ** 0.5, more * n ** (1 / 3))
+            looks = min((0.32 * n) ** 0.5 if n % 2 else 0.4 * n**0.52, more * n ** (1 / 3))
         else:
-            looks = 0.75 * more * n**0.5
-        return min(_MOST, promised / max(looks, 1.0))
+            looks = 0.77 * more * n**0.5
+        looks = max(looks, 1.5, 12 / n)  # in a short vote each look is a great step
+        return min(promised / looks, 0.39 * max(promised, 0.1))

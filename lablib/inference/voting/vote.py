@@ -218,10 +218,10 @@ def vote_until(
         temperature: of the sampler.
         batch: samples of a round; they decode together, so that it also bounds memory and there is
             no ``max_batch``.
-        confidence: stop when the leader is safe with this probability, between 0.5 and 1; None:
-            when it cannot lose.
-        stop_rule: what that is the probability of, "overtake", "beta" or "dirichlet"; see
-            ``StopRule``.
+        confidence: the share of votes, between 0.5 and 1, that may not stop on the wrong leader,
+            however many rounds look; None: stop only when it cannot lose.
+        stop_rule: what is wrong, and how its risk is measured, "overtake", "beta" or "dirichlet";
+            see ``StopRule``.
         at_least: samples before ``confidence`` is asked for, at least 1.
         extract: as in ``majority_vote``; there is no ``weight``.
         draft_model: a smaller model of the same vocabulary, or a drafter such as ``NGram()``.

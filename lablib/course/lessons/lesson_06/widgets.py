@@ -224,6 +224,7 @@ class Stopping(ChartExplorer):
     def caption(self, data: dict[str, Any]) -> str:
         """Say what was saved and what it cost."""
         return (
-            f"On average a vote stops after {data['used'].mean():.1f} of {self.n} samples; "
+            f"At a risk of {data['allowed']:.1%} a vote stops after {data['used'].mean():.1f} of "
+            f"{self.n} samples, on average; "
             f"{data['kept']:.1%} elect whom the full vote elects, {data['accuracy']:.1%} are right."
         )
