@@ -218,8 +218,8 @@ def vote_until(
         temperature: of the sampler.
         batch: samples of a round; they decode together, so that it also bounds memory and there is
             no ``max_batch``.
-        confidence: the share of votes, between 0.5 and 1, that may not stop on the wrong leader,
-            however many rounds look; None: stop only when it cannot lose.
+        confidence: stop when the leader is safe enough, too: however many rounds look, at most a
+            share of 1 - ``confidence`` of the votes, below 0.5, stops on a wrong one.
         stop_rule: what is wrong, and how its risk is measured, "overtake", "beta" or "dirichlet";
             see ``StopRule``.
         at_least: samples before ``confidence`` is asked for, at least 1.
