@@ -7,7 +7,7 @@ from typing import Any, Self
 
 from lablib.cache.rewind import Rewinder, check_rewindable
 from lablib.inference.sampling.text_sampler import TextSampler
-from lablib.inference.speculation.drafter import Drafter, Limits, Texts
+from lablib.inference.speculation.drafter import Drafter, Limits, Offers, Texts
 from lablib.inference.speculation.proposal import Proposal
 from lablib.models.interface import instead_of_model
 from lablib.unknown_options import checks_options
@@ -117,7 +117,7 @@ def draw_in_turn(
     unread: mx.array,
     limits: Limits,
     sampler: TextSampler,
-    offers: Callable[..., Sequence[bool] | None] | None = None,
+    offers: Offers | None = None,
 ) -> Proposal | None:
     """Draw tokens one after the other; nothing is waited for, unless ``offers`` waits.
 

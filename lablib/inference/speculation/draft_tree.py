@@ -58,7 +58,7 @@ class Tree(Drafter):
         kind = type(self._inner).__name__
         if not hasattr(self._inner, "growth"):
             raise BadValue(f"draft must have a model to draft trees with, a {kind} has none")
-        if type(self._inner).offers is not Drafter.offers:
+        if self._inner.offers is not None:
             raise BadValue(f"draft must leave what a tree offers to the tree, a {kind} has offers")
         self.model, self.in_target_cache = self._inner.model, self._inner.in_target_cache
         depth = None if depth is None else integer("depth", depth, 1)

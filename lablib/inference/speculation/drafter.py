@@ -34,7 +34,7 @@ So ``Proposal`` takes no ``q`` without ``blind=True``, which says so; and a draf
 asked for in ``offers``, before the token is drawn.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from copy import copy as shallow_copy
 from typing import Any, Self
 
@@ -46,6 +46,7 @@ import mlx.core as mx
 
 Texts = Sequence[Sequence[int]]
 Limits = Sequence[int]
+Offers = Callable[[mx.array, Sequence[mx.array]], Sequence[bool] | None]
 
 
 class Drafter:
@@ -57,6 +58,11 @@ class Drafter:
         in_target_cache: it works with the target's cache or states, so the target reads first.
         batches: it can draft for several texts at once.
         trees: its proposals may have ``parents``.
+        offers: written as a method of what drafts token by token (a draft model, its first layers,
+            a head): ``offers(logits, before)`` says of each text whether one more token is offered,
+            or None: of all. It is asked before the token is drawn, by the ``logits (B, V)`` that it
+            will be drawn from and the round's drafts so far, each ``(B,)``. A text that said no is
+            not asked again in the round.
 
     Raises:
         NotImplementedError: ``propose`` was not written.
@@ -74,6 +80,7 @@ class Drafter:
     in_target_cache = False
     batches = True
     trees = False
+    offers: Offers | None = None
 
     def propose(self, texts: Texts, limits: Limits, sampler: TextSampler) -> Proposal | None:
         """Guess how each text goes on: at most ``limits[row]`` tokens; None if there is no guess.
@@ -83,15 +90,6 @@ class Drafter:
         ``sampler.draft(logits, drafts so far)`` draws one from logits.
         """
         raise NotImplementedError(f"{type(self).__name__} must have a method propose")
-
-    def offers(self, logits: mx.array, before: Sequence[mx.array]) -> Sequence[bool] | None:
-        """Say of each text whether one more token is offered; None: of all, as here.
-
-        It is asked before the token is drawn, by what drafts token by token (a draft model, its
-        first layers, a head): ``logits (B, V)`` are what it will be drawn from, ``before`` the
-        round's drafts so far, each ``(B,)``. A text that said no is not asked again in the round.
-        """
-        return None
 
     def begin(self, target: Any, own: Any, texts: int) -> Self:
         """Return a drafter for some texts, whose prompts may not have been read yet.

@@ -6,7 +6,7 @@ from typing import Any
 
 from lablib.machine.arrays import listed
 from lablib.unknown_options import checks_options
-from lablib.validation import BadType, BadValue, flag, token_ids
+from lablib.validation import BadType, BadValue, token_ids
 
 import mlx.core as mx
 
@@ -71,9 +71,10 @@ def check_proposal(
         wanted = (*proposal.tokens.shape, vocab_size)
         if array is not None and array.shape != wanted:
             raise BadValue(f"drafter must propose {name} of shape {wanted}, got {array.shape}")
-    if proposal.q is not None and not flag("blind", proposal.blind):
+    if proposal.q is not None and proposal.blind is not True:
         rule = "where no length looks at the tokens it is of, else no q"
-        raise BadValue(f"drafter must propose q with blind=True {rule}, got blind=False")
+        got = f"blind={proposal.blind!r}"
+        raise BadValue(f"drafter must propose q with blind=True {rule}, got {got}")
     for row, ids in enumerate([] if proposal.drawn else listed(proposal.tokens)):
         token_ids(f"the drafter's guess for text {row}", ids, vocab_size)
     if proposal.parents is not None:
