@@ -47,6 +47,7 @@ __version__ = "0.1.0"
 __getattr__, __dir__, __all__ = exports(
     __name__,
     {
+        "lablib.cache.same_bits": "same_bits",
         "lablib.definitions": "by_definition",
         "lablib.machine.backend": "set_threads",
         "lablib.course": "check hint progress solution",

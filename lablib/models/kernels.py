@@ -15,6 +15,8 @@ from collections.abc import Sequence
 from functools import lru_cache, partial
 from typing import Any
 
+from lablib.machine import one_order
+
 import mlx.core as mx
 import numpy as np
 
@@ -85,7 +87,7 @@ def attention(
     batch, heads, length, width = q.shape
     kv_heads, seen = k.shape[1:3]
     small = length >= _MANY and length * seen <= _MOST  # several copies of the scores
-    if not (small and _is_ours(q)):
+    if not (small and _is_ours(q)) or one_order.is_on():
         return mx.fast.scaled_dot_product_attention(q, k, v, scale=scale, mask=mask)
     groups = batch, kv_heads, heads // kv_heads, length
     queries = (q * scale).reshape(*groups, width)
@@ -203,10 +205,9 @@ class Rotation:
         self.table: Table | None = None
         self.per_row = isinstance(offset, np.ndarray)
         if mx.default_device() != mx.gpu or self.per_row:
-            if isinstance(offset, int) and length <= 16:  # anew it takes 10 to 100 µs
-                self.table = _kept_table(offset, length, head_dim // 2, theta)
-            else:
-                self.table = _table(offset, length, head_dim // 2, theta)
+            kept = isinstance(offset, int) and length <= 16 and not one_order.is_on()
+            make = _kept_table if kept else _table  # anew it takes 10 to 100 µs
+            self.table = make(offset, length, head_dim // 2, theta)
 
     def __call__(self, x: mx.array) -> mx.array:
         """Return queries or keys ``(B, H, T, D)``, turned."""
@@ -224,9 +225,10 @@ class Rotation:
 
 def _table(offset: int | mx.array | np.ndarray, length: int, half: int, theta: float) -> Table:
     """Return the cosines ``([B, 1,] T, 1, D/2)`` and the sines, with both signs, of the angles."""
-    xp = mx if isinstance(offset, mx.array) else np  # numbers are turned into angles where they are
+    # Numbers are turned into angles where they are: NumPy's cosines may differ in the last bit.
+    xp = mx if isinstance(offset, mx.array) or one_order.is_on() else np
     if isinstance(offset, np.ndarray):
-        positions = offset
+        positions = xp.array(offset)
     else:
         first = offset[:, None, None] if isinstance(offset, mx.array) else offset
         positions = first + xp.arange(length, dtype=xp.float32)
