@@ -8,7 +8,6 @@ row beside each row's own tokens: ``kernels.shared_attention`` reads them.
 from typing import Any
 
 from lablib.cache import kv
-from lablib.machine import one_order
 from lablib.models import kernels
 
 import mlx.core as mx
@@ -68,7 +67,7 @@ class SharedPrefix:
 
 def pays(rows: int, length: int) -> bool:
     """Return whether attention is faster if ``rows`` rows share a prefix of ``length`` tokens."""
-    return (rows - 1) ** 2 * length >= _PAYS and not one_order.is_on()
+    return (rows - 1) ** 2 * length >= _PAYS
 
 
 def fan_out(model: Any, cache: kv.Cache, n: int) -> kv.Cache:

@@ -247,9 +247,11 @@ INLINE void rows_in_order(left a, int count, const float *b, ptrdiff_t ldb, int 
 static void strip_in_order(const product *p, left a, int is_trans, int top, int height, int column) {
     int width = p->columns - column < WIDTH ? p->columns - column : WIDTH;
     int is_direct = !is_trans && width == WIDTH && height <= UP; /* each number is read once */
+    int is_more = p->alpha == 1 && p->beta == 1; /* the sums in C go on */
     float copy[BLOCK][WIDTH], sums[HEIGHT][WIDTH];
     for (int i = 0; i < height; i++)
-        for (int j = 0; j < WIDTH; j++) sums[i][j] = 0;
+        for (int j = 0; j < WIDTH; j++)
+            sums[i][j] = is_more && j < width ? p->c[(top + i) * p->ldc + column + j] : 0;
     for (int from = 0; from < p->depth; from += BLOCK) {
         int to = from + BLOCK < p->depth ? from + BLOCK : p->depth;
         left block = {a.at + top * a.down + from * a.on, a.down, a.on};
@@ -262,7 +264,11 @@ static void strip_in_order(const product *p, left a, int is_trans, int top, int 
             rows_in_order(block, height, b, ldb, to - from, ACROSS, sums);
     }
     for (int i = 0; i < height; i++)
-        for (int j = 0; j < width; j++) put(p, top + i, column + j, sums[i][j]);
+        for (int j = 0; j < width; j++)
+            if (is_more)
+                p->c[(top + i) * p->ldc + column + j] = sums[i][j];
+            else
+                put(p, top + i, column + j, sums[i][j]);
 }
 
 static void in_order(const product *p, left a, int is_trans) {

@@ -9,12 +9,13 @@ is masked has the weight 0, so padding does nothing. ``proof`` tries all of it o
 
 import ctypes
 import threading
+from collections.abc import Callable
 
 from lablib.machine import backend
 
 import mlx.core as mx
 
-_lock = threading.Lock()
+_lock = threading.RLock()
 _blocks = 0  # how many the process is in; above 0 there is one order
 _differing: list[str] | None = None  # what the proof has found; None: not tried yet
 
@@ -35,8 +36,8 @@ def begin() -> bool:
         reason = obstacle()
         if reason:
             raise RuntimeError(f"the same bits can't be promised here: {reason}")
-        _switch(True)
         _blocks += 1
+        _switch(True)
         return _blocks == 1
 
 
@@ -46,9 +47,8 @@ def end() -> bool:
     mx.synchronize()
     with _lock:
         _blocks -= 1
-        if not _blocks:
-            _switch(False)
-        return not _blocks
+        _switch(is_on())
+        return not is_on()
 
 
 def obstacle() -> str | None:
@@ -60,12 +60,12 @@ def obstacle() -> str | None:
     if blas.few_rows is None:
         note = blas.few_rows_note or blas.note or f"the BLAS is {blas.source}"
         return f"few_rows.c is not in use ({note})"
-    if not _switch(True):
-        return f"{blas.few_rows} is built from an older few_rows.c"
-    if _differing is None:
-        _differing = proof()
-    if not _blocks:
-        _switch(False)
+    with _lock:
+        if not _switch(True):
+            return f"{blas.few_rows} is built from an older few_rows.c"
+        if _differing is None:
+            _differing = proof()
+        _switch(is_on())
     return f"{', '.join(_differing)} gave other bits" if _differing else None
 
 
@@ -102,5 +102,5 @@ def proof() -> list[str]:
     return [name for name, pair in pairs.items() if not mx.array_equal(*pair)]
 
 
-def _alone(what, rows: mx.array) -> mx.array:
-    return mx.concatenate([what(rows[i : i + 1]) for i in range(len(rows))])
+def _alone(work: Callable[[mx.array], mx.array], rows: mx.array) -> mx.array:
+    return mx.concatenate([work(rows[i : i + 1]) for i in range(len(rows))])

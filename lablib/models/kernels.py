@@ -143,13 +143,14 @@ def shared_attention(
         scores = mx.where(seen, scores, -mx.inf)
     shared = _by_head(alone) @ prefix_k[0].swapaxes(-1, -2)  # one product for all rows
     scores = mx.concatenate([_by_row(shared, rows), scores], axis=-1)
-    if scores.size >= _SCORES and _is_ours(scores):
+    if scores.size >= _SCORES and _is_ours(scores) and not one_order.is_on():
         weights = _softmax(scores)
     else:
         weights = mx.softmax(scores, axis=-1, precise=True)
     shared, weights = mx.split(weights, [prefix_k.shape[2]], axis=-1)
     read = _by_head(shared) @ prefix_v[0]
-    out = _by_row(read, rows) + weights @ v
+    out = _by_row(read, rows)
+    out = mx.addmm(out, weights, v) if one_order.is_on() else out + weights @ v  # or sums go on
     return out.reshape(q.shape)
 
 
