@@ -34,7 +34,7 @@ STORED = {
 }
 WHOLE = [pytest.param(kind, marks=pytest.mark.thorough) for kind in STORED]
 LENGTH, LONG = 70, 600
-SIZES = [*range(1, 20), 31, 32, 33, 63, 64, 65, 96, 97, 127, 128, 129, 255, 256, 300, 511, 512, LONG]
+SIZES = [*range(1, 20), 31, 32, 33, 63, 64, 65, 96, 97, 127, 128, 129, 255, 256, 300, 511, 512]
 
 
 class Reader:
@@ -138,7 +138,7 @@ def test_the_whole_grid(kind: str) -> None:
         for rows in range(1, 65):
             parts = mx.array([reader.text[start : start + 2]] * rows)
             assert reader.share(reader.model(parts, cache=kv.expand(before, rows)), [start]) == 1
-    for count in range(1, 65):
+    for count in (1, 2, 3, 5, 8, 13, 15, 16, 17, 21, 34, 64):
         assert set(_ragged(reader, count, seed=1)) == {1}, count
 
 
