@@ -16,6 +16,7 @@ names below load what they need when they are first used, so that importing the 
     SpeculativeTokenIterator    the same with drafts: look-up (NGram), models, heads, trees
     AsyncMlxLM                  many callers at once, who share what they have in common
     SamplerOptions, Sampler     how a token is drawn; slots for a loop of one's own
+    same_bits                   a text's logits to the last bit, however it is read
     menu, rules, transforms     logits processors; how drafts are kept; penalties and cuts
     forecast, doctor            what drafts would bring here; whether this machine is set up well
     lablib.inference            all of these, grammars, particles, beams and more

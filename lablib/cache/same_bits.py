@@ -105,7 +105,7 @@ def _fetch(ring: Any, keys: mx.array, values: mx.array) -> tuple[mx.array, ...]:
         return pair
     if isinstance(ring, BatchRotatingKVCache):
         *_, end, rotated = ring.state
-        return tuple(mx.roll(each, -end, axis=2) for each in pair) if rotated else pair
+        return tuple(mx.roll(each, -end, 2) for each in pair) if rotated else pair
     _, _, _, first, _, end = ring.state
     width = pair[0].shape[2]
     if end == width:
@@ -121,7 +121,7 @@ def _mask(ring: Any, length: int, *how: Any, **named: Any) -> mx.array | str | N
     end = ring.state[-2 if isinstance(ring, BatchRotatingKVCache) else -1]
     if isinstance(ring, BatchRotatingKVCache) and not (ring.state[-1] or end >= ring.max_size):
         return mask
-    return mx.roll(mask, -(1 + (end if end < ring.max_size else 0)), axis=-1)
+    return mx.roll(mask, -(1 + (end if end < ring.max_size else 0)), -1)
 
 
 _IN_TIME = {"update_and_fetch": _fetch, "make_mask": _mask}

@@ -206,9 +206,11 @@ class Rotation:
         self.table: Table | None = None
         self.per_row = isinstance(offset, np.ndarray)
         if mx.default_device() != mx.gpu or self.per_row:
-            kept = isinstance(offset, int) and length <= 16 and not one_order.is_on()
-            make = _kept_table if kept else _table  # anew it takes 10 to 100 µs
-            self.table = make(offset, length, head_dim // 2, theta)
+            kept = length <= 16 and not one_order.is_on()  # anew it takes 10 to 100 µs
+            if isinstance(offset, int) and kept:
+                self.table = _kept_table(offset, length, head_dim // 2, theta)
+            else:
+                self.table = _table(offset, length, head_dim // 2, theta)
 
     def __call__(self, x: mx.array) -> mx.array:
         """Return queries or keys ``(B, H, T, D)``, turned."""
