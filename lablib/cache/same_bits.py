@@ -99,8 +99,14 @@ def _let_rings(in_time: bool) -> None:
         setattr(ring, name, _IN_TIME[name] if in_time else written)
 
 
+def _written(ring: Any, name: str) -> Any:
+    """Return the method of mlx-lm's class of a ring, which may be of a class made from that."""
+    batched = isinstance(ring, BatchRotatingKVCache)
+    return _WRITTEN[BatchRotatingKVCache if batched else RotatingKVCache, name]
+
+
 def _fetch(ring: Any, keys: mx.array, values: mx.array) -> tuple[mx.array, ...]:
-    pair = _WRITTEN[type(ring), "update_and_fetch"](ring, keys, values)
+    pair = _written(ring, "update_and_fetch")(ring, keys, values)
     if keys.shape[2] > 1:
         return pair
     if isinstance(ring, BatchRotatingKVCache):
@@ -115,7 +121,7 @@ def _fetch(ring: Any, keys: mx.array, values: mx.array) -> tuple[mx.array, ...]:
 
 
 def _mask(ring: Any, length: int, *how: Any, **named: Any) -> mx.array | str | None:
-    mask = _WRITTEN[type(ring), "make_mask"](ring, length, *how, **named)
+    mask = _written(ring, "make_mask")(ring, length, *how, **named)
     if length > 1 or not isinstance(mask, mx.array):
         return mask
     end = ring.state[-2 if isinstance(ring, BatchRotatingKVCache) else -1]

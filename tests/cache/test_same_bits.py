@@ -1,5 +1,6 @@
 """Inside ``same_bits()`` a text has one set of logits, to the last bit, however it is read."""
 
+import re
 import threading
 from collections.abc import Iterator, Sequence
 from functools import partial
@@ -228,7 +229,7 @@ def test_where_it_cannot_hold_it_says_so() -> None:
     gpu = _refusal("import mlx.core as mx; mx.default_device = lambda: mx.gpu")
     assert "can't be promised here: a GPU's kernels choose the order" in gpu
     planted = "from lablib.machine import one_order; one_order._switch = lambda on: True"
-    assert "products gave other bits" in _refusal(planted)
+    assert re.search("promised here: .*products.* gave other bits", _refusal(planted))
 
 
 def test_the_proof_tells_one_order_from_several() -> None:
@@ -279,7 +280,7 @@ assert [dict(vars(ring)) for ring in (RotatingKVCache, BatchRotatingKVCache)] ==
 @pytest.mark.parametrize("kept", [0, 3])
 @pytest.mark.parametrize("window", [None, 5, 8])
 def test_a_ring_hands_out_what_it_holds_in_order_of_time(kept: int, window: int | None) -> None:
-    ring = RotatingKVCache(8, keep=kept)
+    ring = type("Own", (RotatingKVCache,), {})(8, keep=kept)
     batch = BatchRotatingKVCache(8, [2, 0])
     for time in range(30):
         mask, masks = ring.make_mask(1, window), batch.make_mask(1, window)
