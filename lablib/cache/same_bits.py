@@ -41,7 +41,7 @@ def same_bits() -> Iterator[None]:
     drafts or without. So a greedy text is the same one in every batch, and with drafts. It takes
     its time: a tenth more with 64 rows, half as much again where a prompt is read, and nearly twice
     as long with one row. Without it the same holds on Linux for fewer than 16 tokens at once, of
-    rows of one length; more are added up in another order.
+    rows of one length, until a sliding window is full; more are added up in another order.
 
     It holds on one machine with one BLAS kernel, for what is *computed* inside the block: evaluate
     there. All threads compute so meanwhile, and blocks may be in one another. The doors of the
