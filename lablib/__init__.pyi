@@ -5,6 +5,7 @@ from lablib import inference as inference
 from lablib import machine as machine
 from lablib import models as models
 from lablib import tools as tools
+from lablib.cache.same_bits import same_bits as same_bits
 from lablib.course import check as check
 from lablib.course import hint as hint
 from lablib.course import progress as progress
