@@ -23,6 +23,7 @@ names below load what they need when they are first used, so that importing the 
 """
 
 import sys
+from typing import Any
 
 if sys.argv[:1] == ["-m"] and not sys.flags.safe_path:
     del sys.path[0]  # where one stands, perhaps among students' modules; the command needs none
@@ -42,9 +43,7 @@ except Exception as error:
 backend.configure()
 open_files.ask_for_no_more()
 
-__version__ = "0.1.0"
-
-__getattr__, __dir__, __all__ = exports(
+_public, __dir__, __all__ = exports(
     __name__,
     {
         "lablib.definitions": "by_definition",
@@ -67,3 +66,14 @@ __getattr__, __dir__, __all__ = exports(
         "lablib.tools.saving": "save",
     },
 )
+
+
+def __getattr__(name: str) -> Any:
+    if name != "__version__":
+        return _public(name)
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version(__name__)
+    except PackageNotFoundError:  # a folder on the path
+        return "0"

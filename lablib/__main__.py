@@ -190,7 +190,7 @@ def _fetch(options: argparse.Namespace) -> None:
 
 
 def _evaluate(options: argparse.Namespace) -> int:
-    need("tables", "tabulate", "scipy")
+    need("tables", "scipy")
 
     from lablib.tools.acceptance import measure_acceptance
     from lablib.tools.evaluation import evaluate, render
