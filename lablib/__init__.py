@@ -5,7 +5,7 @@ names below load what they need when they are first used, so that importing the 
 
     ==========================  ================================================================
     load(name)                  a shipped model, a folder or a hub's model, with its tokenizer
-    generate, stream            text from a text, a conversation, ids, or several of them
+    generate, stream            text from a text, a conversation, ids, or several; n= of each
     chat                        a conversation in a notebook
     samples, sample_n           many completions of prompts, of one prompt, with drafts or without
     sample_many                 a queue of prompts, by continuous batching
@@ -61,7 +61,9 @@ _public, __dir__, __all__ = exports(
         "lablib.inference.speculation": "rules",
         "lablib.models": ("LanguageModel gpt_config hybrid_config llama_config load load_head"),
         "lablib.course.plots.chat": "chat",
-        "lablib.text": "Completion generate on_text stream",
+        "lablib.completion": "Completion",
+        "lablib.text": "generate on_text",
+        "lablib.text_stream": "stream",
         "lablib.tools.forecast": "forecast",
         "lablib.tools.saving": "save",
     },

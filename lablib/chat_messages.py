@@ -1,4 +1,4 @@
-"""Messages of a conversation, as the OpenAI API writes them, become the tokens of a prompt."""
+"""A text, or messages as the OpenAI API writes them, become the ids of a prompt."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -9,6 +9,22 @@ from lablib.validation import BadType, BadValue, sequence, shown
 Message = dict[str, Any]
 
 _MARK = "[the content of a message stands here]"
+
+
+def encode(tokenizer: Any, prompt: Any, messages: Any = None) -> Any:
+    """Return the ids of a text or of messages; a prompt that is no text is returned as it is."""
+    if messages is not None:
+        if prompt is not None:
+            raise BadValue("give either prompt or messages, not both")
+        return encode_messages(tokenizer, messages)
+    if not isinstance(prompt, str):
+        return prompt
+    if not prompt:
+        raise BadValue("prompt must hold some text, got ''")
+    # Text that begins with the begin token brings its own; everything else gets one.
+    begin = tokenizer.bos_token
+    needs_begin = begin is None or not prompt.startswith(begin)
+    return tokenizer.encode(prompt, add_special_tokens=needs_begin)
 
 
 def encode_messages(tokenizer: Any, messages: Any) -> list[int]:

@@ -14,7 +14,8 @@ from lablib.course.tasks import save_pretrained
 from lablib.inference import NGram
 from lablib.inference.speculation import EarlyExit
 from lablib.models import LanguageModel, hybrid_config, llama_config
-from lablib.text import generate, stream
+from lablib.text import generate
+from lablib.text_stream import stream
 
 import pytest
 from mlx_lm.tokenizer_utils import load as load_tokenizer

@@ -6,7 +6,8 @@ from lablib.inference.completions import speculative_batches, speculative_sample
 from lablib.inference.speculation import EarlyExit, NGram
 from lablib.inference.voting.vote import best_of_n, majority_vote, vote_until
 from lablib.models import zoo
-from lablib.text import generate, stream
+from lablib.text import generate
+from lablib.text_stream import stream
 from lablib.validation import BadType, BadValue
 
 import mlx.core as mx

@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from lablib.text import generate, stream
+from lablib.text import generate
+from lablib.text_stream import stream
 
 import pytest
 from mlx_lm.tokenizer_utils import TokenizerWrapper

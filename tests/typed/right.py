@@ -13,6 +13,9 @@ ids = tokenizer.encode("sum 7 3 9 0 4 8:")
 one: lablib.Completion = lablib.generate(model, tokenizer, "Once", max_tokens=20, temperature=0.8)
 print(one.upper(), one.tokens, one.logprobs, one.finish_reason)
 several: list[lablib.Completion] = lablib.generate(model, tokenizer, ["Once", "Late"], seed=1)
+four: list[lablib.Completion] = lablib.generate(model, tokenizer, "Once", n=4, max_batch=2)
+twice: list[list[lablib.Completion]] = lablib.generate(model, tokenizer, ["Once", "Late"], n=2)
+print(one.text, four[0].logprobs, twice[0][1].finish_reason)
 chat: lablib.Completion = lablib.generate(
     model, tokenizer, messages=[{"role": "user", "content": "hello"}], stop=["\n"]
 )

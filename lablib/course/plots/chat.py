@@ -19,7 +19,7 @@ from lablib.course.plots.explorer import slider
 from lablib.course.plots.pictures import Picture, visible
 from lablib.course.plots.strips import surprise_html
 from lablib.inference.decoding.token_iterator import Token
-from lablib.text import stream
+from lablib.text_stream import stream
 from lablib.unknown_options import check_options, options_of
 
 import ipywidgets as widgets

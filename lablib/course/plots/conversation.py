@@ -13,7 +13,7 @@ from lablib.chat_messages import Message
 from lablib.inference.arguments import shared_start
 from lablib.inference.decoding.token_iterator import Token
 from lablib.inference.sampling.options import SamplerOptions
-from lablib.text import TextStream, stream
+from lablib.text_stream import TextStream, stream
 from lablib.validation import BadType, BadValue
 
 _OURS = ("prompt", "cache", "cached_tokens", "draft_cache", "stream")
