@@ -250,7 +250,7 @@ def _generate_several(
 def on_text(
     tokenizer: Any, function: Callable[[str], Hashable | None]
 ) -> Callable[[list[int]], Hashable | None]:
-    """Make a vote's ``extract`` from a function of text: ``on_text(tokenizer, sums.extract)``.
+    """Make a vote's ``extract`` from a function of text, or a ``score_fn`` or ``weight``.
 
     In a vote the text is what ``generate`` makes of the completion, what its tokens add to the
     prompt's text, but a stop string that ended it is part of it. Called with ids alone the function
@@ -258,7 +258,7 @@ def on_text(
 
     Args:
         tokenizer: anything with ``decode(ids, skip_special_tokens=False)``.
-        function: takes the text of a completion; returns its answer, or None.
+        function: takes the text of a completion; returns its answer, or None; or its score.
 
     Returns:
         A function of token ids.

@@ -62,3 +62,9 @@ async def read() -> str:
 
 
 row: mx.array = many.next_token_logprobs_sync(ids)
+longest = lablib.best_of_n(
+    model, ids, 4, score_fn=lambda texts: [*map(len, texts)], tokenizer=tokenizer
+)
+kept = lablib.best_of_n(model, ids, 4, score_fn=lablib.on_text(tokenizer, len), return_all=True)
+print(kept[0].score, kept.samples.logprobs, votes.samples and votes.samples.stats["tokens"])
+share: float = votes[0][1]
