@@ -162,7 +162,8 @@ def generate(
         tokenizer: mlx-lm's ``TokenizerWrapper``, as ``load`` returns it, or Hugging Face's own.
         prompt: text, or token ids (which get no special tokens added); or a list of these.
         messages: ``[{"role": "user", "content": "..."}, ...]`` in place of a prompt; the
-            tokenizer's chat template makes one of them. Or a list of such conversations.
+            tokenizer's chat template makes one of them. A last message of the assistant's is the
+            beginning of the answer. Or a list of such conversations.
         max_tokens: 100; at least 1. How many tokens to generate at most [each].
         n: None, one without a list. How many completions of a prompt, which is read once: a list of
             them, also for 1; of several prompts a list of such lists.
@@ -225,6 +226,7 @@ def _generate_several(
     conversations: Any,
     n: int,
     *,
+    template: Any = None,
     stop_tokens: Any = None,
     draft_model: Any = None,
     **options: Any,
@@ -235,9 +237,9 @@ def _generate_several(
     options["tokenizer"] = tokenizer = wrapped(tokenizer)
     options["stop_tokens"] = tokenizer.eos_token_ids if stop_tokens is None else stop_tokens
     if conversations is None:
-        ids = [encode(tokenizer, prompt) for prompt in prompts]
+        ids = [encode(tokenizer, prompt, template=template) for prompt in prompts]
     else:
-        ids = [encode(tokenizer, prompts, messages) for messages in conversations]
+        ids = [encode(tokenizer, prompts, messages, template) for messages in conversations]
     if len(ids) == 1 and n > 1 and draft_model is None:
         parts = completions.complete(model, ids[0], None, n=n, **options)
     else:

@@ -105,6 +105,7 @@ def stream(
     prompt: str | Sequence[int] | mx.array | None = None,
     *,
     messages: Conversation | None = None,
+    template: dict[str, Any] | None = None,
     max_tokens: int = 100,
     stop: str | Sequence[str] = (),
     stop_tokens: Collection[int] | None = None,
@@ -119,7 +120,10 @@ def stream(
         prompt: text, or token ids (which get no special tokens added).
         messages: ``[{"role": "user", "content": "..."}, ...]`` in place of a prompt; the
             tokenizer's chat template makes one of them. Beside ``tool_calls`` a content may be
-            None, or missing. Whether a model thinks is its template's own default.
+            None, or missing. An assistant's last message is the beginning of the answer, which goes
+            on there. Whether a model thinks is its template's own default.
+        template: settings for the chat template, such as ``{"enable_thinking": False, "tools":
+            [...]}``; what it doesn't read is refused.
         max_tokens: how many tokens to generate at most.
         stop: a string, or several: the text ends before the one that is complete first, however it
             is cut into tokens. The token that completes it is the last one.
@@ -142,7 +146,7 @@ def stream(
     """
     check_options(stream, options)
     tokenizer = wrapped(tokenizer)
-    ids, stop = encode(tokenizer, prompt, messages), check_stop(stop, tokenizer)
+    ids, stop = encode(tokenizer, prompt, messages, template), check_stop(stop, tokenizer)
     if stop_tokens is None:
         stop_tokens = tokenizer.eos_token_ids
     settings: dict[str, Any] = {**options, "max_tokens": max_tokens, "stop_tokens": stop_tokens}

@@ -6,9 +6,9 @@ import re
 import threading
 
 from lablib.cache import kv
+from lablib.conversation import Conversation
 from lablib.course.plots import chat as chats
 from lablib.course.plots.chat import Chat, chat
-from lablib.course.plots.conversation import Conversation
 from lablib.course.plots.strips import LOOKS, surprise_html
 from lablib.course.tasks import save_pretrained
 from lablib.inference import NGram

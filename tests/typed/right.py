@@ -13,6 +13,7 @@ ids = tokenizer.encode("sum 7 3 9 0 4 8:")
 one: lablib.Completion = lablib.generate(model, tokenizer, "Once", max_tokens=20, temperature=0.8)
 print(one.upper(), one.tokens, one.logprobs, one.finish_reason)
 several: list[lablib.Completion] = lablib.generate(model, tokenizer, ["Once", "Late"], seed=1)
+calm = lablib.generate(model, tokenizer, messages=[], template={"enable_thinking": False})
 four: list[lablib.Completion] = lablib.generate(model, tokenizer, "Once", n=4, max_batch=2)
 twice: list[list[lablib.Completion]] = lablib.generate(model, tokenizer, ["Once", "Late"], n=2)
 print(one.text, four[0].logprobs, twice[0][1].finish_reason)
@@ -62,9 +63,10 @@ async def read() -> str:
 
 
 row: mx.array = many.next_token_logprobs_sync(ids)
-longest = lablib.best_of_n(
+reward = lablib.on_text(tokenizer, len)
+likeliest = lablib.best_of_n(
     model, ids, 4, score_fn=lambda texts: [*map(len, texts)], tokenizer=tokenizer
 )
-kept = lablib.best_of_n(model, ids, 4, score_fn=lablib.on_text(tokenizer, len), return_all=True)
+kept = lablib.best_of_n(model, ids, 4, score_fn=reward, return_all=True)
 print(kept[0].score, kept.samples.logprobs, votes.samples and votes.samples.stats["tokens"])
 share: float = votes[0][1]
