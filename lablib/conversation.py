@@ -65,11 +65,17 @@ class Conversation:
     _caches: dict[str, Any]
 
     def __init__(
-        self, model: Any, tokenizer: Any, draft_model: Any = None, *,
-        messages: Sequence[Message] = (), **options: Any,
-    ) -> None:  # fmt: skip
-        if ours := [name for name in _OURS if name in options]:
-            raise BadType(f"{ours[0]} cannot be given: a conversation has its own")
+        self,
+        model: Any,
+        tokenizer: Any,
+        draft_model: Any = None,
+        *,
+        messages: Sequence[Message] = (),
+        **options: Any,
+    ) -> None:
+        for name in _OURS:
+            if name in options:
+                raise BadType(f"{name} cannot be given: a conversation has its own")
         if "trace" in options:
             raise BadType("trace cannot be given: a conversation shows no verdicts")
         self.tokenizer = tokenizer
