@@ -156,7 +156,8 @@ OPTIONS: dict[str, dict[str, str]] = {
         "complete first, however it is cut into tokens.",
         "stop_tokens": "None, the end tokens of the tokenizer or the model; or ids of the "
         "vocabulary; () means none.",
-        "tokenizer": "None; finds stop strings, and its ids alone are drawn. Without one all rows "
+        "tokenizer": "None; reads a prompt that is a text or messages, finds stop strings, and its "
+        "ids alone are drawn. Without one all rows "
         "of the model are, but of a model of ``lablib.load``, which knows its tokenizer's ids.",
     },
     "How tokens are drawn, in this order (:class:`SamplerOptions`)": {

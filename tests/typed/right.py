@@ -63,6 +63,9 @@ async def read() -> str:
 
 
 row: mx.array = many.next_token_logprobs_sync(ids)
+said = lablib.sample_n(model, "Once", 4, tokenizer=tokenizer).texts(tokenizer)
+elected = lablib.majority_vote(model, [{"role": "user", "content": "Hi"}], tokenizer=tokenizer)
+queue = lablib.sample_many(model, ["Once", ids], [lablib.SamplerOptions()] * 2, tokenizer=tokenizer)
 reward = lablib.on_text(tokenizer, len)
 likeliest = lablib.best_of_n(
     model, ids, 4, score_fn=lambda texts: [*map(len, texts)], tokenizer=tokenizer

@@ -107,7 +107,7 @@ def best_of_n(
 
     Args:
         model: any mlx-lm model or ``LanguageModel``.
-        prompt: token ids ``(T,)`` or ``(1, T)``.
+        prompt: token ids ``(T,)`` or ``(1, T)``; with ``tokenizer=`` also a text or messages.
         n: completions to draw.
         max_tokens: most tokens of each completion.
         temperature: of the sampler; scores use the raw log-probabilities whatever it is.
@@ -164,7 +164,7 @@ def majority_vote(
 
     Args:
         model: any mlx-lm model or ``LanguageModel``.
-        prompt: token ids ``(T,)`` or ``(1, T)``.
+        prompt: token ids ``(T,)`` or ``(1, T)``; with ``tokenizer=`` also a text or messages.
         n: completions to draw.
         max_tokens: most tokens of each completion.
         temperature: of the sampler.
@@ -233,7 +233,7 @@ def vote_until(
 
     Args:
         model: any mlx-lm model or ``LanguageModel``.
-        prompt: token ids ``(T,)`` or ``(1, T)``.
+        prompt: token ids ``(T,)`` or ``(1, T)``; with ``tokenizer=`` also a text or messages.
         n: completions to draw at most.
         max_tokens: most tokens of each completion.
         temperature: of the sampler.
