@@ -11,6 +11,7 @@ from lablib.inference.decoding.token_iterator import TokenIterator
 from lablib.inference.speculation import NGram
 from lablib.inference.speculation.speculative_iterator import SpeculativeTokenIterator
 
+import mlx_lm
 import numpy as np
 import pytest
 from oracles.architectures import VOCAB, build
