@@ -1,8 +1,15 @@
-"""Says where the packages are, and compiles for wheels; all else is in pyproject.toml."""
+"""Says the version and where the packages are, and compiles for wheels.
+
+All else is in pyproject.toml.
+"""
 
 import platform
+import re
 import runpy
+import subprocess
 import sys
+import time
+from contextlib import suppress
 from pathlib import Path
 
 from setuptools import find_namespace_packages, setup
@@ -11,7 +18,31 @@ from setuptools.command.build_py import build_py
 
 FEW_ROWS = Path("lablib", "machine", "few_rows.py")
 few_rows = runpy.run_path(str(FEW_ROWS))
+ARCHIVED = "$Format:%ct %D$"  # where `git archive` says its commit's time and names
 compiles = sys.platform == "linux" and few_rows["compiler"]() is not None
+
+
+def version() -> str:
+    """Return the version of this commit's tag, v0.2.0, or one before the next release.
+
+    The changelog names that release, and the commit's time follows: it grows with every commit, and
+    is the same in a clone, a shallow one and an archive. A copy without Git has a 0 in its place.
+    """
+    packed = Path("PKG-INFO")  # of an sdist
+    if packed.exists():
+        return re.search(r"^Version: (\S+)$", packed.read_text("utf-8"), re.MULTILINE)[1]
+    commit = ARCHIVED
+    if Path(".git").exists():
+        with suppress(OSError):  # no Git
+            ask = ["git", "log", "-1", "--format=%ct %D"]
+            commit = subprocess.run(ask, capture_output=True, text=True).stdout
+    tag = re.search(r"tag: v(\d[\w.]*)", commit)
+    if tag:
+        return tag[1]
+    following = re.search(r"^## (\S+),", Path("CHANGELOG.md").read_text("utf-8"), re.MULTILINE)[1]
+    seconds = re.match(r"\d+", commit)
+    moment = time.strftime("%Y%m%d%H%M%S", time.gmtime(int(seconds[0]))) if seconds else "0"
+    return f"{following}.dev{moment}"
 
 
 class Build(build_py):
@@ -40,6 +71,7 @@ class Wheel(bdist_wheel):
 lessons = {} if "editable_wheel" in sys.argv else {"lablib.notebooks": "notebooks"}
 
 setup(
+    version=version(),
     packages=[*find_namespace_packages(include=["lablib*"]), *lessons],
     package_dir=lessons or {"": "."},  # an installed lablib opens the same lessons
     cmdclass={"build_py": Build, "bdist_wheel": Wheel},

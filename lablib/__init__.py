@@ -5,7 +5,7 @@ names below load what they need when they are first used, so that importing the 
 
     ==========================  ================================================================
     load(name)                  a shipped model, a folder or a hub's model, with its tokenizer
-    generate, stream            text from a text, a conversation, ids, or several of them
+    generate, stream            text from a text, a conversation, ids, or several; n= of each
     chat                        a conversation in a notebook
     samples, sample_n           many completions of prompts, of one prompt, with drafts or without
     sample_many                 a queue of prompts, by continuous batching
@@ -25,6 +25,7 @@ names below load what they need when they are first used, so that importing the 
 """
 
 import sys
+from typing import Any
 
 if sys.argv[:1] == ["-m"] and not sys.flags.safe_path:
     del sys.path[0]  # where one stands, perhaps among students' modules; the command needs none
@@ -44,9 +45,7 @@ except Exception as error:
 backend.configure()
 open_files.ask_for_no_more()
 
-__version__ = "0.1.0"
-
-__getattr__, __dir__, __all__ = exports(
+_public, __dir__, __all__ = exports(
     __name__,
     {
         "lablib.cache.same_bits": "same_bits",
@@ -65,9 +64,22 @@ __getattr__, __dir__, __all__ = exports(
         "lablib.inference.speculation": "rules",
         "lablib.models": ("LanguageModel gpt_config hybrid_config llama_config load load_head"),
         "lablib.course.plots.chat": "chat",
-        "lablib.text": "Completion generate on_text stream",
         "lablib.tools.audit": "audit",
+        "lablib.completion": "Completion",
+        "lablib.text": "generate on_text",
+        "lablib.text_stream": "stream",
         "lablib.tools.forecast": "forecast",
         "lablib.tools.saving": "save",
     },
 )
+
+
+def __getattr__(name: str) -> Any:
+    if name != "__version__":
+        return _public(name)
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version(__name__)
+    except PackageNotFoundError:  # a folder on the path
+        return "0"

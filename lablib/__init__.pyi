@@ -6,6 +6,7 @@ from lablib import machine as machine
 from lablib import models as models
 from lablib import tools as tools
 from lablib.cache.same_bits import same_bits as same_bits
+from lablib.completion import Completion as Completion
 from lablib.course import check as check
 from lablib.course import hint as hint
 from lablib.course import progress as progress
@@ -47,11 +48,10 @@ from lablib.models import hybrid_config as hybrid_config
 from lablib.models import llama_config as llama_config
 from lablib.models import load as load
 from lablib.models import load_head as load_head
-from lablib.text import Completion as Completion
 from lablib.text import generate as generate
 from lablib.text import on_text as on_text
-from lablib.text import stream as stream
 from lablib.tools.audit import audit as audit
+from lablib.text_stream import stream as stream
 from lablib.tools.forecast import forecast as forecast
 from lablib.tools.saving import save as save
 

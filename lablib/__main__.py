@@ -73,6 +73,7 @@ def _parser() -> argparse.ArgumentParser:
     demo.add_argument("--seed", type=int, default=0)
     demo.set_defaults(run=_demo)
 
+    _add_texts(commands)
     _add_train(commands)
     _add_evaluate(commands)
 
@@ -108,6 +109,20 @@ def _add_audit(commands: Any) -> None:
     audit.add_argument("--seed", type=int, default=0)
     audit.add_argument("--logprobs-at", type=float, help="the temperature they are said to be at")
     audit.set_defaults(run=_audit)
+
+
+def _add_texts(commands: Any) -> None:
+    complete = commands.add_parser("generate", help="complete a text, or have it answered")
+    talk = commands.add_parser("chat", help="talk with a model, here in the terminal")
+    for command, run in ((complete, "generate"), (talk, "chat")):
+        command.add_argument("name", metavar="MODEL", help="as load takes it: target, a folder, …")
+        command.add_argument("--draft", help="a smaller model: the same text, sooner")
+        command.add_argument("--temperature", type=float, help="0 takes the best token")
+        command.add_argument("--max-tokens", type=int, help="of an answer (default: 256)")
+        command.add_argument("--seed", type=int, help="makes a text that comes again")
+        command.set_defaults(run=partial(_text, run))
+    complete.add_argument("prompt", help='a text; "-" reads it from standard input')
+    talk.add_argument("--system", help="what the model is told before the conversation")
 
 
 def _add_train(commands: Any) -> None:
@@ -171,6 +186,15 @@ def _demo(options: argparse.Namespace) -> None:
     demo(seed=options.seed)
 
 
+def _text(which: str, options: argparse.Namespace) -> None:
+    from lablib.tools import terminal
+
+    names = ("name", "prompt", "draft", "system", "temperature", "max_tokens", "seed")
+    given = {name: getattr(options, name, None) for name in names}
+    wanted = {name: value for name, value in given.items() if value is not None}
+    (terminal.generate if which == "generate" else terminal.chat)(**wanted)
+
+
 def _train(options: argparse.Namespace) -> None:
     from lablib.machine import backend
     from lablib.tools.head_training import HEADS, train_head
@@ -203,7 +227,7 @@ def _fetch(options: argparse.Namespace) -> None:
 
 
 def _evaluate(options: argparse.Namespace) -> int:
-    need("tables", "tabulate", "scipy")
+    need("tables", "scipy")
 
     from lablib.tools.acceptance import measure_acceptance
     from lablib.tools.evaluation import evaluate, render

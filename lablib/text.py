@@ -3,238 +3,27 @@
 The engine speaks token ids; text is made here, at the edge.
 """
 
-import asyncio
-from collections.abc import (
-    AsyncIterator,
-    Callable,
-    Collection,
-    Hashable,
-    Iterable,
-    Iterator,
-    Sequence,
-)
-from contextlib import AbstractContextManager
-from typing import Any, Self, Unpack, overload
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, Unpack, overload
 
-from lablib.cache import kv
-from lablib.chat_messages import Message, encode_messages
+from lablib.chat_messages import encode
+from lablib.completion import Completion, completions_of
 from lablib.inference import completions
-from lablib.inference.arguments import refuse_draft_options
-from lablib.inference.decoding.rows import Best, Samples, Verdict
-from lablib.inference.decoding.token_iterator import TokenIterator
+from lablib.inference.arguments import check_n
 from lablib.inference.keywords import (
     SeveralKeywords,
-    StreamKeywords,
     TextKeywords,
     described,
 )
-from lablib.inference.speculation.speculative_iterator import SpeculativeTokenIterator
-from lablib.inference.stop_strings import OnText, TextReader, check_stop, wrapped
+from lablib.inference.stop_strings import OnText, wrapped
+from lablib.text_stream import Conversation, stream
 from lablib.unknown_options import check_options, checks_options
-from lablib.validation import BadType, BadValue, flag
+from lablib.validation import BadType, flag
 
 import mlx.core as mx
 import numpy as np
 
-Conversation = Sequence[Message]
 Several = list[str] | list[list[int]] | list[mx.array] | tuple[str | Sequence[int] | mx.array, ...]
-
-
-class Completion(str):
-    """Generated text: a ``str``, with what is known about it.
-
-    Methods of ``str`` return a plain ``str``, which knows nothing of it.
-
-    Attributes:
-        tokens: the generated ids, a stop token at the end included (its text is not).
-        logprobs: their log-probabilities under the model's raw logits.
-        top_logprobs: the model's best ``(id, logprob)`` pairs at each, if ``top_logprobs=`` asked.
-        rounds: the verdict of each round, if ``trace=True`` asked: what was drafted, what stayed.
-        stats: see :class:`TokenIterator` and :class:`SpeculativeTokenIterator`. Of one among
-            several ``tokens``, ``prompt_tokens`` and ``finish_reason`` are its own, the rest is of
-            all together.
-
-    Example:
-        >>> text = lablib.generate(model, tokenizer, "Mia finds", max_tokens=3, stop_tokens=())
-        >>> len(text.tokens), text.finish_reason
-        (3, 'length')
-    """
-
-    tokens: list[int]
-    logprobs: list[float]
-    top_logprobs: list[Best]
-    rounds: list[Verdict]
-    stats: dict[str, Any]
-
-    def __new__(
-        cls,
-        text: str,
-        tokens: Iterable[int] = (),
-        logprobs: Iterable[float] = (),
-        stats: Any = (),
-        top_logprobs: Iterable[Best] = (),
-        rounds: Iterable[Verdict] = (),
-    ) -> Self:
-        """Make the string and attach the rest."""
-        completion = super().__new__(cls, text)
-        completion.tokens, completion.logprobs = list(tokens), list(logprobs)
-        completion.top_logprobs, completion.rounds = list(top_logprobs), list(rounds)
-        completion.stats = dict(stats)
-        return completion
-
-    @property
-    def finish_reason(self) -> str | None:
-        """Why the generation ended: "stop", "length", "closed" or "error"."""
-        return self.stats.get("finish_reason")
-
-
-class TextStream(Iterator[str], AbstractContextManager):
-    """Text pieces of a token iterator as they become readable; what :func:`stream` returns.
-
-    A piece is never empty and never cut inside a character. The pieces add up to what the tokens
-    add to the prompt's text, without the stop token and up to the ``stop`` string that is complete
-    first. Closing (or leaving a ``with`` block) closes the token iterator, a :class:`TokenIterator`
-    or another with its ``prompt``, ``tokens``, ``logprobs``, ``stats`` and ``close``. After an
-    interrupt (Ctrl-C) the last tokens' text is delivered first; the ``KeyboardInterrupt`` follows.
-    """
-
-    def __init__(self, iterator: Any, tokenizer: Any, stop: Sequence[str] = ()) -> None:
-        self.iterator = iterator
-        self.text = ""  # all pieces so far
-        self._reader = TextReader(tokenizer, iterator.prompt, stop)
-        self._ended = False
-        self._interrupt: KeyboardInterrupt | None = None
-
-    def __next__(self) -> str:
-        while not self._ended:
-            try:
-                next(self.iterator)
-            except StopIteration:
-                self._ended = True
-            except KeyboardInterrupt as pressed:
-                self.iterator.close()
-                self._ended, self._interrupt = True, pressed
-            piece = self._new_text()
-            if piece:
-                return piece
-        if self._interrupt is not None:
-            interrupt, self._interrupt = self._interrupt, None
-            raise interrupt
-        raise StopIteration
-
-    async def __aiter__(self) -> AsyncIterator[str]:
-        """Yield the pieces in ``async for``; other tasks of the loop have their turn between them.
-
-        Leaving the loop, or cancelling its task, closes the stream.
-        """
-        with self:
-            for piece in self:
-                yield piece
-                await asyncio.sleep(0)
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Stop generating; the cache then stands at the returned tokens."""
-        self.iterator.close()
-        if not self._ended:
-            self._ended = True
-            self._new_text()
-
-    @property
-    def stats(self) -> dict[str, Any]:
-        """The token iterator's stats."""
-        return self.iterator.stats
-
-    def completion(self) -> Completion:
-        """Return what has been generated so far."""
-        made = self.iterator
-        more = [getattr(made, name, ()) for name in ("top_logprobs", "rounds")]
-        return Completion(self.text, made.tokens, made.logprobs, self.stats, *more)
-
-    def _new_text(self) -> str:
-        tokens = self.iterator.tokens
-        end = len(tokens) - (self.stats["finish_reason"] == "stop")
-        piece = self._reader.read(tokens[:end], last=self._ended)
-        self.text += piece
-        if self._reader.end is not None:
-            self._ended = True
-            self.iterator.close()
-            self.stats["finish_reason"] = "stop"
-        return piece
-
-
-@described(StreamKeywords)
-def stream(
-    model: Any,
-    tokenizer: Any,
-    prompt: str | Sequence[int] | mx.array | None = None,
-    *,
-    messages: Conversation | None = None,
-    max_tokens: int = 100,
-    stop: str | Sequence[str] = (),
-    stop_tokens: Collection[int] | None = None,
-    draft_model: Any = None,
-    **options: Unpack[StreamKeywords],
-) -> TextStream:
-    """Generate text piece by piece, for a loop that prints it as it comes.
-
-    Args:
-        model: any mlx-lm model or :class:`~lablib.models.base.LanguageModel`.
-        tokenizer: mlx-lm's ``TokenizerWrapper``, as ``load`` returns it, or Hugging Face's own.
-        prompt: text, or token ids (which get no special tokens added).
-        messages: ``[{"role": "user", "content": "..."}, ...]`` in place of a prompt; the
-            tokenizer's chat template makes one of them. Beside ``tool_calls`` a content may be
-            None, or missing. Whether a model thinks is its template's own default.
-        max_tokens: how many tokens to generate at most.
-        stop: a string, or several: the text ends before the one that is complete first, however it
-            is cut into tokens. The token that completes it is the last one.
-        stop_tokens: ids that end the generation; None means the tokenizer's end tokens.
-        draft_model: a smaller model of the same vocabulary, or a drafter such as ``NGram()``, that
-            guesses tokens for the model to verify: the same text or distribution, sooner.
-        **options: those that follow.
-
-    Returns:
-        An iterator of strings with ``.text``, ``.stats``, ``.completion()`` and ``.close()``.
-
-    Raises:
-        ValueError, TypeError: an argument is out of range; at the call, before any work.
-
-    Example:
-        >>> with lablib.stream(model, tokenizer, "Mia finds", max_tokens=8) as pieces:
-        ...     text = "".join(pieces)
-        >>> text == pieces.text
-        True
-    """
-    check_options(stream, options)
-    tokenizer = wrapped(tokenizer)
-    ids, stop = _encode(tokenizer, prompt, messages), check_stop(stop, tokenizer)
-    if stop_tokens is None:
-        stop_tokens = tokenizer.eos_token_ids
-    settings: dict[str, Any] = {**options, "max_tokens": max_tokens, "stop_tokens": stop_tokens}
-    settings["tokenizer"] = tokenizer
-    iterator: TokenIterator | SpeculativeTokenIterator
-    if draft_model is None:
-        refuse_draft_options(settings)
-        iterator = TokenIterator(model, ids, **settings)
-    else:
-        iterator = SpeculativeTokenIterator(model, draft_model, ids, **settings)
-    if messages is not None and options.get("cached_tokens") is None:
-        _refuse_to_repeat(iterator.cache)
-    return TextStream(iterator, tokenizer, stop)
-
-
-def _refuse_to_repeat(cache: Any) -> None:
-    """Refuse messages behind tokens that nobody knows: these are most likely the same messages."""
-    if kv.rows(cache) is not None:
-        read = kv.offset(cache)
-        held = "some tokens" if read is None else f"{read} tokens"
-        raise BadValue(
-            f"cache has read {held}, and messages are a whole conversation: give cached_tokens=, "
-            "the list of them (empty for a new cache, then changed with it), or just what is new "
-            "as prompt="
-        )
 
 
 @overload
@@ -245,6 +34,7 @@ def generate(
     *,
     messages: None = None,
     max_tokens: int = 100,
+    n: None = None,
     progress: bool = False,
     **options: Unpack[TextKeywords],
 ) -> Completion: ...
@@ -258,6 +48,7 @@ def generate(
     *,
     messages: None = None,
     max_tokens: int | Sequence[int] = 100,
+    n: None = None,
     progress: bool = False,
     **options: Unpack[SeveralKeywords],
 ) -> list[Completion]: ...
@@ -271,6 +62,7 @@ def generate(
     *,
     messages: Conversation,
     max_tokens: int = 100,
+    n: None = None,
     progress: bool = False,
     **options: Unpack[TextKeywords],
 ) -> Completion: ...
@@ -284,9 +76,66 @@ def generate(
     *,
     messages: list[Conversation],
     max_tokens: int | Sequence[int] = 100,
+    n: None = None,
     progress: bool = False,
     **options: Unpack[SeveralKeywords],
 ) -> list[Completion]: ...
+
+
+@overload
+def generate(
+    model: Any,
+    tokenizer: Any,
+    prompt: str | Sequence[int] | mx.array,
+    *,
+    messages: None = None,
+    max_tokens: int | Sequence[int] = 100,
+    n: int,
+    progress: bool = False,
+    **options: Unpack[SeveralKeywords],
+) -> list[Completion]: ...
+
+
+@overload
+def generate(
+    model: Any,
+    tokenizer: Any,
+    prompt: Several,
+    *,
+    messages: None = None,
+    max_tokens: int | Sequence[int] = 100,
+    n: int,
+    progress: bool = False,
+    **options: Unpack[SeveralKeywords],
+) -> list[list[Completion]]: ...
+
+
+@overload
+def generate(
+    model: Any,
+    tokenizer: Any,
+    prompt: None = None,
+    *,
+    messages: Conversation,
+    max_tokens: int | Sequence[int] = 100,
+    n: int,
+    progress: bool = False,
+    **options: Unpack[SeveralKeywords],
+) -> list[Completion]: ...
+
+
+@overload
+def generate(
+    model: Any,
+    tokenizer: Any,
+    prompt: None = None,
+    *,
+    messages: list[Conversation],
+    max_tokens: int | Sequence[int] = 100,
+    n: int,
+    progress: bool = False,
+    **options: Unpack[SeveralKeywords],
+) -> list[list[Completion]]: ...
 
 
 @described(TextKeywords, SeveralKeywords)
@@ -297,27 +146,33 @@ def generate(
     *,
     messages: Any = None,
     max_tokens: int | Sequence[int] = 100,
+    n: int | None = None,
     progress: bool = False,
     **options: Any,
-) -> Completion | list[Completion]:
+) -> Completion | list[Completion] | list[list[Completion]]:
     """Generate a completion; a ``str`` with ``.tokens``, ``.logprobs`` and ``.stats``.
 
     Of a list of prompts, or of conversations, it makes a list of completions, side by side. Number
     i draws from stream i of the seed: alone it is the same with ``stream=i``. A list of seeds gives
-    each a seed of its own: alone it is the same with that seed.
+    each a seed of its own: alone it is the same with that seed. With ``n`` each prompt gets n
+    completions; those of prompt j have the numbers from j * n.
 
     Args:
         model: any mlx-lm model or :class:`~lablib.models.base.LanguageModel`.
         tokenizer: mlx-lm's ``TokenizerWrapper``, as ``load`` returns it, or Hugging Face's own.
         prompt: text, or token ids (which get no special tokens added); or a list of these.
         messages: ``[{"role": "user", "content": "..."}, ...]`` in place of a prompt; the
-            tokenizer's chat template makes one of them. Or a list of such conversations.
+            tokenizer's chat template makes one of them. A last message of the assistant's is the
+            beginning of the answer. Or a list of such conversations.
         max_tokens: 100; at least 1. How many tokens to generate at most [each].
+        n: None, one without a list. How many completions of a prompt, which is read once: a list of
+            them, also for 1; of several prompts a list of such lists.
         progress: False. Show a progress bar.
         **options: those that follow. With "[each]", a list has a value for each of several prompts.
 
     Returns:
-        The completion; of several prompts a list of them, in their order.
+        The completion; of several prompts a list of them, in their order; with ``n`` a list for
+        each prompt.
 
     Raises:
         ValueError, TypeError: an argument is unknown, or out of range; before any work. An option's
@@ -330,14 +185,26 @@ def generate(
         >>> both = lablib.generate(model, tokenizer, ["Mia finds", "Otto"], seed=[1, 2], stop=".")
         >>> [each.finish_reason for each in both]
         ['stop', 'stop']
+        >>> len(lablib.generate(model, tokenizer, "Mia finds", n=3, max_tokens=2))
+        3
     """
     is_several = _is_several(prompt) or _is_several(messages)
-    known = SeveralKeywords.__annotations__ if is_several else {}
+    side_by_side = is_several or n is not None
+    known = SeveralKeywords.__annotations__ if side_by_side else {}
     check_options(generate, options, {**TextKeywords.__annotations__, **known})
     flag("progress", progress)
     options["max_tokens"] = max_tokens
-    if is_several:
-        return _generate_several(model, tokenizer, prompt, messages, progress=progress, **options)
+    if side_by_side:
+        if not is_several:  # one, of which n are wanted
+            if messages is None:
+                prompt = [prompt]
+            else:
+                messages = [messages]
+        each = 1 if n is None else check_n(n)
+        options["progress"] = progress
+        made = _generate_several(model, tokenizer, prompt, messages, each, **options)
+        groups = [made[first : first + each] for first in range(0, len(made), each)]
+        return made if n is None else groups if is_several else groups[0]
     pieces = stream(model, tokenizer, prompt, messages=messages, **options)
     from tqdm.auto import tqdm
 
@@ -357,7 +224,9 @@ def _generate_several(
     tokenizer: Any,
     prompts: Any,
     conversations: Any,
+    n: int,
     *,
+    template: Any = None,
     stop_tokens: Any = None,
     draft_model: Any = None,
     **options: Any,
@@ -368,47 +237,22 @@ def _generate_several(
     options["tokenizer"] = tokenizer = wrapped(tokenizer)
     options["stop_tokens"] = tokenizer.eos_token_ids if stop_tokens is None else stop_tokens
     if conversations is None:
-        ids = [_encode(tokenizer, prompt) for prompt in prompts]
+        ids = [encode(tokenizer, prompt, template=template) for prompt in prompts]
     else:
-        ids = [_encode(tokenizer, prompts, messages) for messages in conversations]
-    samples = completions.complete(model, ids, draft_model, **options).join()
-    texts = samples.texts(tokenizer)
-    return [_completion(text, samples, row) for row, text in enumerate(texts)]
-
-
-def _completion(text: str, samples: Samples, row: int) -> Completion:
-    """Return one among several completions."""
-    tokens = samples.tokens[row]
-    reason = "stop" if samples.finished[row] else "length"
-    own = {
-        "prompt_tokens": len(samples.prompts[row]),
-        "tokens": len(tokens),
-        "finish_reason": reason,
-    }
-    top = samples.top_logprobs[row]
-    return Completion(text, tokens, samples.logprobs[row], samples.stats | own, top)
-
-
-def _encode(tokenizer: Any, prompt: Any, messages: Any = None) -> Any:
-    if messages is not None:
-        if prompt is not None:
-            raise BadValue("give either prompt or messages, not both")
-        return encode_messages(tokenizer, messages)
-    if not isinstance(prompt, str):
-        return prompt
-    if not prompt:
-        raise BadValue("prompt must hold some text, got ''")
-    # Text that begins with the begin token brings its own; everything else gets one.
-    begin = tokenizer.bos_token
-    needs_begin = begin is None or not prompt.startswith(begin)
-    return tokenizer.encode(prompt, add_special_tokens=needs_begin)
+        ids = [encode(tokenizer, prompts, messages, template) for messages in conversations]
+    if len(ids) == 1 and n > 1 and draft_model is None:
+        parts = completions.complete(model, ids[0], None, n=n, **options)
+    else:
+        rows = [each for each in ids for _ in range(n)]
+        parts = completions.complete(model, rows, draft_model, **options)
+    return completions_of(parts.join(), tokenizer)
 
 
 @checks_options
 def on_text(
     tokenizer: Any, function: Callable[[str], Hashable | None]
 ) -> Callable[[list[int]], Hashable | None]:
-    """Make a vote's ``extract`` from a function of text: ``on_text(tokenizer, sums.extract)``.
+    """Make a vote's ``extract`` from a function of text, or a ``score_fn`` or ``weight``.
 
     In a vote the text is what ``generate`` makes of the completion, what its tokens add to the
     prompt's text, but a stop string that ended it is part of it. Called with ids alone the function
@@ -416,7 +260,7 @@ def on_text(
 
     Args:
         tokenizer: anything with ``decode(ids, skip_special_tokens=False)``.
-        function: takes the text of a completion; returns its answer, or None.
+        function: takes the text of a completion; returns its answer, or None; or its score.
 
     Returns:
         A function of token ids.

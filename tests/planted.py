@@ -297,7 +297,7 @@ BUGS = [
     {
         "id": "plots-reuse",
         "room": "course/plots",
-        "file": "lablib/course/plots/conversation.py",
+        "file": "lablib/conversation.py",
         "old": "if SamplerOptions(**asked).penalizes or",
         "new": "if SamplerOptions(**asked).repeat_penalty > 1 or",
         "why": "with a presence penalty a chat reuses its cache: the penalty misses earlier text",

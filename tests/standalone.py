@@ -23,20 +23,8 @@ ROOT = Path(__file__).parents[1]
 LIMIT = 600  # seconds for one command
 NOT_OURS = shutil.ignore_patterns(".*", "build", "runs", "*.egg-info", "__pycache__")
 
-# A vote, and a text that a small model drafted and that is the large model's own all the same.
-ENGINE = """
-import lablib
-
-model, tokenizer = lablib.load("target")
-draft, _ = lablib.load("draft")
-prompt = tokenizer.encode("sum 7 3 9 0 4 8:")
-votes = lablib.majority_vote(model, prompt, n=16, stop_tokens=[tokenizer.eos_token_id], seed=0)
-assert sum(count for _, count in votes) == 16
-story = ["On a sunny day, Mia finds"], dict(temperature=0.0, stop=["."])
-alone = lablib.generate(model, tokenizer, *story[0], **story[1])
-assert alone == lablib.generate(model, tokenizer, *story[0], draft_model=draft, **story[1])
-print(lablib.__version__, lablib.__file__)
-"""
+SHOWN = ("README.md", "docs/library.md")  # whose Python a plain install runs, to its last line
+ENGINE = "import lablib; print(lablib.__version__, lablib.__file__)"
 
 
 def pythons(accepted: str) -> Iterator[Path]:
@@ -87,6 +75,12 @@ def build(python: Path, folder: Path) -> Path:
     return wheel
 
 
+def example(page: str) -> str:
+    """Return the Python that a page shows."""
+    (code,) = re.findall(r"```python\n(.*?)```", (ROOT / page).read_text("utf-8"), re.DOTALL)
+    return code
+
+
 def serves(python: Path, folder: Path) -> None:
     """Open the lab on a copy of the lessons, and close it."""
     command = [python, "-m", "lablib", "lab", "--no-browser", "--folder", folder / "mine"]
@@ -128,19 +122,23 @@ def tried(python: Path, wheel: Path, folder: Path) -> str:
     version = run([python, "-c", "import platform; print(platform.python_version())"], folder)
     start = time.monotonic()
     inside = environment(python, folder / "environment")
-    run([inside, "-m", "pip", "install", "-q", "--no-compile", f"{wheel}[lab]"], folder)
+    install = [inside, "-m", "pip", "install", "-q", "--no-compile"]
+    run([*install, wheel], folder)
     ready = time.monotonic()
+    for page in SHOWN:
+        run([inside, "-c", example(page)], folder)
     said = run([inside, "-c", ENGINE], folder)
     if str(folder.resolve()) not in said:
         raise RuntimeError(f"this is not the installed lablib: {said}")
     run([inside, "-m", "lablib", "demo"], folder)
     engine = time.monotonic()
+    run([*install, f"{wheel}[lab]"], folder)
     serves(inside, folder)
     grades(inside, folder)
     done = time.monotonic()
     return (
-        f"Python {version.strip()}: installed in {ready - start:.0f} s; demo, vote and speculative"
-        f" text in {engine - ready:.0f} s; lab and a graded lesson in {done - engine:.0f} s"
+        f"Python {version.strip()}: installed in {ready - start:.0f} s; demo and what the pages "
+        f"show in {engine - ready:.0f} s; [lab], a graded lesson in {done - engine:.0f} s"
     )
 
 

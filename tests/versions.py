@@ -1,17 +1,21 @@
 """Runs the engine's rooms, in their first tier, on each other Python of this machine.
 
+The first one gets the lowest mlx and mlx-lm that pyproject.toml allows; else they are [lab]'s.
+
 ``python3 tests/versions.py`` makes an environment of its own for each, prints the last line of each
 run, or its end if it fails, and fails if one fails. A run that takes long is stopped, and its line
 says so. The README's command tests this Python, with the lessons and the classroom.
 """
 
 import os
+import re
 import signal
 import subprocess
 import sys
 import tempfile
 import time
 import tomllib
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from standalone import ROOT, environment, pythons, run
@@ -34,16 +38,26 @@ def others(accepted: str) -> dict[str, Path]:
     return {version: each for version, each in found.items() if not version.startswith(here)}
 
 
-def suite(python: Path, folder: Path, *more: str) -> tuple[int, str]:
+def lowest(lines: Iterable[str]) -> list[str]:
+    """Return requirements of the lowest mlx and mlx-lm that dependencies allow."""
+    found = (re.match(r"(mlx\S*)>=([\d.]+),", line) for line in lines)
+    return [f"{each[1]}=={each[2]}" for each in found if each]
+
+
+def suite(python: Path, folder: Path, *more: str, instead: Sequence[str] = ()) -> tuple[int, str]:
     """Install the checkout with its tests in ``folder``, run them, return the exit code and text.
 
     Args:
         python: what the environment is made of.
         folder: where it is made; it must exist.
         *more: which tests; those of the engine by default.
+        instead: requirements that replace what is installed.
     """
     inside = environment(python, folder / "environment")
-    run([inside, "-m", "pip", "install", "-q", "--editable", f"{ROOT}[test]"], folder)
+    install = [inside, "-m", "pip", "install", "-q"]
+    run([*install, "--editable", f"{ROOT}[test]"], folder)
+    if instead:
+        run([*install, *instead], folder)
     asked = more or [f"tests/{room}" for room in ROOMS]
     clean = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "VIRTUAL_ENV"))}
     with subprocess.Popen(
@@ -66,18 +80,21 @@ def main(*more: str) -> int:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     failed, start = 0, time.monotonic()
     newest_first = reversed(others(project["requires-python"]).items())
+    instead = lowest(project["dependencies"])
     for version, python in newest_first:
         if (passed := time.monotonic() - start) > BEGINS:
             print(f"Python {version}: not begun, as {passed / 60:.0f} minutes are over", flush=True)
             continue
         with tempfile.TemporaryDirectory() as folder:
             try:
-                wrong, said = suite(python, Path(folder), *more)
+                wrong, said = suite(python, Path(folder), *more, instead=instead)
             except Exception as error:  # whatever it is, the others are tried
                 wrong, said = 1, str(error)
         failed |= bool(wrong)
         lines = said.rstrip().splitlines()[-200 if wrong else -1 :]
-        print(f"Python {version}:", *lines, sep="\n" if wrong else " ", flush=True)
+        name = ", ".join([f"Python {version}", *instead])
+        print(f"{name}:", *lines, sep="\n" if wrong else " ", flush=True)
+        instead = []
     return int(failed)
 
 

@@ -72,6 +72,8 @@ __getattr__, __dir__, __all__ = exports(
         "lablib.inference.voting": (
             "AdaptiveVotes Candidate Votes best_of_n majority_vote pass_at_k tally vote_until"
         ),
-        "lablib.text": "Completion generate on_text stream",
+        "lablib.completion": "Completion",
+        "lablib.text": "generate on_text",
+        "lablib.text_stream": "stream",
     },
 )

@@ -5,6 +5,7 @@ from lablib.inference import sampling as sampling
 from lablib.inference import speculation as speculation
 from lablib.inference import steering as steering
 from lablib.inference import voting as voting
+from lablib.completion import Completion as Completion
 from lablib.inference.async_lm import AsyncMlxLM as AsyncMlxLM
 from lablib.inference.async_lm import Query as Query
 from lablib.inference.completions import sample_batches as sample_batches
@@ -55,7 +56,6 @@ from lablib.inference.voting import majority_vote as majority_vote
 from lablib.inference.voting import pass_at_k as pass_at_k
 from lablib.inference.voting import tally as tally
 from lablib.inference.voting import vote_until as vote_until
-from lablib.text import Completion as Completion
 from lablib.text import generate as generate
 from lablib.text import on_text as on_text
-from lablib.text import stream as stream
+from lablib.text_stream import stream as stream

@@ -8,9 +8,10 @@ from typing import Any
 
 from lablib.cache import kv
 from lablib.cache.same_bits import check_model
+from lablib.chat_messages import encode, encode_messages
 from lablib.inference.sampling.options import SamplerOptions
 from lablib.inference.sampling.processors import LogitsProcessor
-from lablib.inference.stop_strings import check_stop, check_tokenizer
+from lablib.inference.stop_strings import check_stop, check_tokenizer, wrapped
 from lablib.machine.streams import clear_with_thread
 from lablib.models.interface import context_of, count_known, instead_of_model, vocab_size_of
 from lablib.validation import BadType, BadValue, function, integer, sequence, shown, token_ids
@@ -74,10 +75,13 @@ def read_request(
     """Check the arguments that all entry points take; messages call the model ``name``.
 
     ``prompt`` is one, of which ``n`` completions are wanted or just one, or a sequence of
-    ``several``. Where there may be more than one completion, ``sampler_options`` and ``max_tokens``
-    may be lists, with a value for each.
+    ``several``; a ``tokenizer`` reads it where it is a text or messages. Where there may be more
+    than one completion, ``sampler_options`` and ``max_tokens`` may be lists, with a value for each.
     """
     clear_with_thread()
+    if tokenizer is not None:
+        check_tokenizer(tokenizer)
+        prompt, stop_tokens = _read_texts(prompt, stop_tokens, tokenizer, several)
     if several:
         prompts = check_prompts(model, prompt, name)
     else:
@@ -91,8 +95,6 @@ def read_request(
     start = check_cached_tokens(model, cache, cached_tokens, prompts)
     own_seeds = isinstance(sampler_options.get("seed"), list | tuple)
     stop = check_stop(stop, tokenizer)
-    if tokenizer is not None:
-        check_tokenizer(tokenizer)
     request = Request(
         prompts,
         [integer("max_tokens", each, 1) for each in lengths],
@@ -110,6 +112,32 @@ def read_request(
     )
     check_lengths(model, prompts, request.lengths, request.cached)
     return request
+
+
+def _read_texts(given: Any, stop_tokens: Any, tokenizer: Any, several: bool) -> tuple[Any, Any]:
+    """Return prompts with the ids of texts and of messages in their place, and the stop tokens.
+
+    As in ``generate`` these are then the tokenizer's end tokens, if there are none.
+    """
+    prompts = given if several and isinstance(given, list | tuple) else [given]
+    texts = {id(each): each for each in prompts if _is_text(each)}
+    if not texts:
+        return given, stop_tokens
+    reader = wrapped(tokenizer)
+    if stop_tokens is None:
+        stop_tokens = reader.eos_token_ids
+    ids = {
+        key: encode(reader, each) if isinstance(each, str) else encode_messages(reader, each)
+        for key, each in texts.items()
+    }
+    read = [ids.get(id(each), each) for each in prompts]
+    return (read if prompts is given else read[0]), stop_tokens
+
+
+def _is_text(prompt: Any) -> bool:
+    """Return whether a prompt is a text, or messages."""
+    is_list = isinstance(prompt, list | tuple) and len(prompt) > 0
+    return isinstance(prompt, str) or (is_list and isinstance(prompt[0], dict))
 
 
 def known_ids(model: Any, tokenizer: Any) -> int | None:
@@ -153,7 +181,7 @@ def refuse_top_logprobs(options: Mapping[str, Any], cure: str) -> None:
 def check_n(n: Any) -> int:
     """Return how many completions of a prompt are wanted: a row each is made before the first."""
     if isinstance(n, str):
-        raise BadType(f"n must be an int, got {shown(n)}: give token ids, without a tokenizer")
+        raise BadType(f"n must be an int, got {shown(n)}: a tokenizer goes into tokenizer=")
     return integer("n", integer("n", n, 1), maximum=1_000_000)
 
 

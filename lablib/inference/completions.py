@@ -14,6 +14,7 @@ from typing import Any, Unpack
 
 from lablib.cache import kv
 from lablib.cache.rewind import Rewinder, check_rewindable
+from lablib.chat_messages import Message
 from lablib.inference import arguments
 from lablib.inference.decoding.decoder import Decoder
 from lablib.inference.decoding.rows import Samples
@@ -35,7 +36,7 @@ from lablib.validation import BadValue, flag, integer, sequence
 
 import mlx.core as mx
 
-Prompt = Sequence[int] | mx.array
+Prompt = str | Sequence[int] | Sequence[Message] | mx.array
 
 
 @described(SpeculativeKeywords)
@@ -56,7 +57,7 @@ def samples(
 
     Args:
         model: ``model(tokens (B, T), cache=...) -> logits (B, T, V)``; its texts come out.
-        prompts: token ids, at least one each.
+        prompts: token ids, at least one each; with ``tokenizer=`` texts or messages, too.
         n: how many completions of each prompt; those of one prompt are side by side.
         draft_model: a smaller model of the same vocabulary, or a drafter such as ``NGram()``.
         **options: those that follow; a list of values gives each row its own.
@@ -156,7 +157,8 @@ def sample_n(model: Any, prompt: Prompt, n: int, **options: Unpack[SampleKeyword
 
     Args:
         model: any mlx-lm model or ``LanguageModel``.
-        prompt: token ids ``(T,)`` or ``(1, T)``, at least one.
+        prompt: token ids ``(T,)`` or ``(1, T)``, at least one; with ``tokenizer=`` also a text or
+            messages, which ``Samples.texts`` continues.
         n: how many completions.
         **options: those that follow; a list of values gives each row its own.
 

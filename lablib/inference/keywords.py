@@ -124,6 +124,7 @@ class StreamKeywords(OneText, SamplerKeywords, total=False):
 class TextKeywords(StreamKeywords, total=False):
     """Those that :func:`generate` passes on, of one prompt."""
 
+    template: dict[str, Any] | None
     stop: str | Sequence[str]
     stop_tokens: Collection[int] | None
     draft_model: Any
@@ -132,6 +133,7 @@ class TextKeywords(StreamKeywords, total=False):
 class SeveralKeywords(SamplersOfEach, RowsKeywords, DraftKeywords, total=False):
     """Those that :func:`generate` passes on, of several prompts."""
 
+    template: dict[str, Any] | None
     draft_model: Any
     max_batch: int | None
 
@@ -144,13 +146,18 @@ class NoKeywords(TypedDict, total=False):
 
 # Heading -> name -> default and meaning. "[each]": of several texts a list has a value for each.
 OPTIONS: dict[str, dict[str, str]] = {
+    "Where the text begins": {
+        "template": "None; of messages: settings for the chat template, such as "
+        '``{"enable_thinking": False, "tools": [...]}``. What it doesn\'t read is refused.',
+    },
     "Where the text ends": {
         "max_tokens": "100; at least 1. How many tokens to generate at most [each].",
         "stop": "(); a string, or several, none empty. The text ends before the one that is "
         "complete first, however it is cut into tokens.",
         "stop_tokens": "None, the end tokens of the tokenizer or the model; or ids of the "
         "vocabulary; () means none.",
-        "tokenizer": "None; finds stop strings, and its ids alone are drawn. Without one all rows "
+        "tokenizer": "None; reads a prompt that is a text or messages, finds stop strings, and its "
+        "ids alone are drawn. Without one all rows "
         "of the model are, but of a model of ``lablib.load``, which knows its tokenizer's ids.",
     },
     "How tokens are drawn, in this order (:class:`SamplerOptions`)": {

@@ -159,7 +159,7 @@ def _solve(options: argparse.Namespace) -> None:
 def _grade(options: argparse.Namespace) -> None:
     from lablib.extras import need
 
-    need("submitted notebooks", "IPython", "psutil", "tabulate")
+    need("submitted notebooks", "IPython", "psutil")
     from lablib.teach.grade import grade
 
     wanted = {k: v for k, v in vars(options).items() if k not in ("arguments", "folder", "run")}
@@ -175,7 +175,7 @@ def _score(options: argparse.Namespace) -> None:
 
     from lablib.extras import need
 
-    need("submitted notebooks", "IPython", "psutil", "tabulate")
+    need("submitted notebooks", "IPython", "psutil")
     from lablib.teach.capstones import score_folder
 
     secret = secrets.token_hex(8) if options.seed is None else options.seed

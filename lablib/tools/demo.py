@@ -1,20 +1,16 @@
 """Twenty seconds in a terminal: a story, its surprises in colour, and a vote."""
 
-import math
-import os
-import sys
 import time
 from collections import Counter
 
 from lablib.course.tasks import stories, sums
 from lablib.inference import TokenIterator, sample_n
 from lablib.models import load
+from lablib.tools.terminal import COLOURS, bold, escape, paint
 from lablib.validation import integer
 
 _PACE = 0.03  # seconds a token, so that the eye can follow
 _SAMPLES = 64
-# Sure, likely, possible, surprising: the terminal's green, cyan, yellow and magenta.
-_COLOURS = ((0.9, 32), (0.5, 36), (0.1, 33), (0.0, 35))
 
 
 def demo(seed: int = 0, pace: float = _PACE) -> None:
@@ -29,7 +25,7 @@ def demo(seed: int = 0, pace: float = _PACE) -> None:
     print("\n1. One token at a time. Colour is how sure the model was:", _legend())
     for number, temperature in enumerate((0.5, 1.5)):
         story = stories.problems(seed, 2)[number]
-        print(f"\n   temperature {temperature}\n   {_bold(story.prompt)}", end="", flush=True)
+        print(f"\n   temperature {temperature}\n   {bold(story.prompt)}", end="", flush=True)
         tokens = TokenIterator(
             model,
             tokenizer.encode(story.prompt),
@@ -40,7 +36,7 @@ def demo(seed: int = 0, pace: float = _PACE) -> None:
         )
         for token in tokens:
             if token.id != tokenizer.eos_token_id:
-                print(_paint(tokenizer.decode([token.id]), token.logprob), end="", flush=True)
+                print(paint(tokenizer.decode([token.id]), token.logprob), end="", flush=True)
                 time.sleep(pace)
         verdict = stories.explain(story, tokenizer.decode(tokens.tokens, skip_special_tokens=True))
         print(f"\n   The checker says: {verdict or 'a right story'}.")
@@ -51,7 +47,7 @@ def demo(seed: int = 0, pace: float = _PACE) -> None:
 
 def _vote(model: object, tokenizer: object, seed: int, pace: float) -> None:
     problem = sums.problems(seed, 1)[0]
-    print(f"\n2. Ask {_SAMPLES} times and vote: {_bold(problem.prompt)}")
+    print(f"\n2. Ask {_SAMPLES} times and vote: {bold(problem.prompt)}")
     start = time.perf_counter()
     samples = sample_n(
         model,
@@ -76,19 +72,4 @@ def _vote(model: object, tokenizer: object, seed: int, pace: float) -> None:
 
 def _legend() -> str:
     names = ("sure", "likely", "possible", "surprising")
-    return ", ".join(_escape(name, code) for name, (_, code) in zip(names, _COLOURS, strict=True))
-
-
-def _paint(text: str, logprob: float) -> str:
-    probability = math.exp(logprob)
-    return _escape(text, next(code for least, code in _COLOURS if probability >= least))
-
-
-def _bold(text: str) -> str:
-    return _escape(text, 1)
-
-
-def _escape(text: str, code: int) -> str:
-    """Colour for a terminal; plain text for a file, a pipe, or whoever set NO_COLOR."""
-    plain = not sys.stdout.isatty() or "NO_COLOR" in os.environ
-    return text if plain else f"\x1b[{code}m{text}\x1b[0m"
+    return ", ".join(escape(name, code) for name, (_, code) in zip(names, COLOURS, strict=True))

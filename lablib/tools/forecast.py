@@ -15,7 +15,6 @@ from lablib.course import tasks
 from lablib.course.replay import measure
 from lablib.course.replay.measure import clock, room_for
 from lablib.course.replay.rounds import LONGEST, Guesses, replay
-from lablib.extras import need
 from lablib.inference.arguments import check_prompt, refuse_top_logprobs
 from lablib.inference.decoding.rows import Verdict
 from lablib.inference.decoding.token_iterator import TokenIterator
@@ -34,6 +33,7 @@ from lablib.validation import BadType, BadValue, flag, integer, sequence
 
 import mlx.core as mx
 import numpy as np
+from tabulate import tabulate
 
 # For models that speak English; the shipped ones get problems of their tasks.
 PROMPTS = (
@@ -90,9 +90,6 @@ class Forecast:
             mark = "best" if g == self.draft_tokens else ""
             rows.append([g, tokens, self.costs.of_round(g) / plain, gain, mark])
         heads = ["drafts", "tokens a round", "a full round, in plain tokens", "speed-up", ""]
-        need("tables", "tabulate")
-        from tabulate import tabulate
-
         lines = [tabulate(rows, heads, floatfmt=".2f"), "", self.why]
         if self.measured is not None:
             lines.append(f"Measured on the same texts: ×{self.measured:.2f}.")

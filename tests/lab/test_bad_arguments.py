@@ -252,7 +252,7 @@ MISTAKES = {  # of people who know another library: what they give, and what the
     "a name for a model": (lambda m: sample_n("target", [1], 2), "load it first"),
     "a name for a drafter": (lambda m: speculative_decode(m, "draft", [1]), "load it first"),
     "a conversation for a prompt": (lambda m: sample_n(m, CHAT, 2), "goes into messages="),
-    "a tokenizer before a text": (lambda m: majority_vote(m, None, "a text"), "without a token"),
+    "a tokenizer before a text": (lambda m: majority_vote(m, None, "a text"), "into tokenizer="),
     "ids for a text": (
         lambda m: majority_vote(m, [1], 2, max_tokens=1, extract=lambda ids: ids.strip()),
         r"it gets token ids, and through lablib\.on_text their text",

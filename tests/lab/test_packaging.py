@@ -3,15 +3,23 @@
 import json
 import re
 import runpy
+import shutil
+import subprocess
 import sys
+import tarfile
 import tomllib
+from importlib.metadata import version
 from pathlib import Path
 from types import SimpleNamespace
 
 import lablib
 
 import pytest
+import versions
 import yaml
+from packaging.requirements import Requirement
+from packaging.version import Version
+from standalone import example
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -24,9 +32,10 @@ def conda_pip_lines() -> list[str]:
 
 
 def test_environment_yml_equals_pyproject() -> None:
-    lines = conda_pip_lines()
-    assert lines[-1] == "-e .[lab]"
-    assert lines[:-1] == PROJECT["dependencies"] + EXTRAS["lab"]
+    *lines, last = conda_pip_lines()
+    assert last == "-e .[lab]"
+    assert lines[:2] == EXTRAS["lab"][:2]  # mlx and mlx-lm, as the lessons were recorded
+    assert lines[2:] == PROJECT["dependencies"][2:] + EXTRAS["lab"][2:]
 
 
 def test_who_grades_with_nbgrader_can_run_a_lesson() -> None:
@@ -54,10 +63,23 @@ def test_a_clone_is_installed_as_a_path_and_a_wheel_has_the_lessons(command, mon
     assert {"lablib", "lablib.teach"} <= {*told["packages"]}
 
 
-def test_mlx_and_mlx_lm_are_pinned_exactly_and_the_rest_by_range() -> None:
-    for line in PROJECT["dependencies"] + EXTRAS["lab"] + EXTRAS["test"]:
-        pinned = "==" in line.split(";")[0]
-        assert pinned == line.startswith(("mlx[", "mlx-lm")), line
+def test_the_lessons_pin_mlx_and_mlx_lm_within_the_ranges_of_the_library() -> None:
+    """A project that has another mlx-lm can have lablib, too; recordings are of one pair."""
+    plain, lessons = (map(Requirement, lines) for lines in (PROJECT["dependencies"], EXTRAS["lab"]))
+    ranges = {each.name: each.specifier for each in plain}
+    assert not any("==" in str(allowed) for allowed in ranges.values())
+    pins = {each.name: str(each.specifier) for each in lessons if "==" in str(each.specifier)}
+    assert [*pins] == ["mlx", "mlx-lm"]
+    assert all(pin.removeprefix("==") in ranges[name] for name, pin in pins.items())
+    assert not any("==" in line for line in EXTRAS["test"])
+
+
+def test_the_lowest_pair_is_read_off_the_ranges() -> None:
+    low = [Requirement(each) for each in versions.lowest(PROJECT["dependencies"])]
+    assert [each.name for each in low] == ["mlx", "mlx-lm"]
+    ranges = [Requirement(each).specifier for each in PROJECT["dependencies"][:2]]
+    for each, allowed in zip(low, ranges, strict=True):
+        assert str(each.specifier).removeprefix("==") in allowed
 
 
 def test_python_of_environment_yml_is_supported() -> None:
@@ -91,10 +113,85 @@ def test_the_readmes_hours_are_the_lessons() -> None:
     assert f"take {least / 60:.0f} to {most / 60:.0f} hours" in README
 
 
-def test_the_version_is_said_once_and_repeated_truly() -> None:
+def test_the_changelog_and_the_citation_name_one_version() -> None:
     assert "version" in PROJECT["dynamic"]
-    assert f"## {lablib.__version__}" in (ROOT / "CHANGELOG.md").read_text()
-    assert yaml.safe_load((ROOT / "CITATION.cff").read_text())["version"] == lablib.__version__
+    following = re.search(r"^## (\S+),", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)[1]
+    assert yaml.safe_load((ROOT / "CITATION.cff").read_text())["version"] == following
+    assert lablib.__version__ == version("lablib")
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A repository with setup.py and what its version is read from; what names its author."""
+    for name in ("AUTHOR", "COMMITTER"):
+        monkeypatch.setenv(f"GIT_{name}_NAME", "Mia")
+        monkeypatch.setenv(f"GIT_{name}_EMAIL", "mia@example.org")
+        monkeypatch.setenv(f"GIT_{name}_DATE", "2026-03-04T05:06:07+02:00")
+    place = tmp_path / "project"
+    (place / "lablib" / "machine").mkdir(parents=True)
+    for name in ("setup.py", "CHANGELOG.md", ".gitattributes", "lablib/machine/few_rows.py"):
+        shutil.copy(ROOT / name, place / name)
+    git(place, "init", "-q")
+    git(place, "add", ".")
+    git(place, "commit", "-qm", "one")
+    return place
+
+
+def git(place: Path, *words: str) -> None:
+    subprocess.run(["git", *words], cwd=place, check=True, capture_output=True)
+
+
+def version_of(place: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Return the version that setup.py gives in a folder."""
+    setuptools = pytest.importorskip("setuptools")
+    given: dict = {}
+    monkeypatch.setattr(setuptools, "setup", lambda **wanted: given.update(wanted))
+    newer = SimpleNamespace(bdist_wheel=object)
+    monkeypatch.setitem(sys.modules, "setuptools.command.bdist_wheel", newer)
+    monkeypatch.chdir(place)
+    runpy.run_path("setup.py")
+    return given["version"]
+
+
+def forms(project: Path, folder: Path) -> list[Path]:
+    """Return a clone, a shallow one and an archive of a repository."""
+    folder.mkdir()
+    git(folder, "clone", "-q", project, "whole")
+    git(folder, "clone", "-q", "--depth", "1", f"file://{project}", "shallow")
+    git(project, "archive", "-o", folder / "archive.tar", "HEAD")
+    with tarfile.open(folder / "archive.tar") as archive:
+        archive.extractall(folder / "archived", filter="data")
+    return [folder / name for name in ("whole", "shallow", "archived")]
+
+
+def test_a_version_grows_with_every_commit_in_clones_shallow_ones_and_archives(
+    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = {version_of(each, monkeypatch) for each in forms(project, tmp_path / "before")}
+    assert len(before) == 1
+    assert re.fullmatch(r"\d+\.\d+\.\d+\.dev20260304030607", *before)
+    assert Version(*before) > Version("0.1.0")  # which all wheels were called once
+    monkeypatch.setenv("GIT_COMMITTER_DATE", "2026-03-04T05:06:08+02:00")
+    git(project, "commit", "--allow-empty", "-qm", "two")
+    after = {version_of(each, monkeypatch) for each in forms(project, tmp_path / "after")}
+    assert Version(*after) > Version(*before)
+
+
+def test_a_version_is_the_tags_in_clones_shallow_ones_and_archives(
+    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    git(project, "tag", "v9.8.7")
+    released = {version_of(each, monkeypatch) for each in forms(project, tmp_path / "clones")}
+    assert released == {"9.8.7"}
+
+
+def test_an_sdist_keeps_its_version_and_a_bare_copy_has_the_lowest(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.rmtree(project / ".git")
+    assert version_of(project, monkeypatch).endswith(".dev0")
+    (project / "PKG-INFO").write_text("Metadata-Version: 2.4\nName: lablib\nVersion: 9.8.7\n")
+    assert version_of(project, monkeypatch) == "9.8.7"
 
 
 def test_all_name_one_version_of_what_formats_the_javascript() -> None:
@@ -131,11 +228,6 @@ def test_what_a_page_names_is_there(page: str) -> None:
 def test_every_lesson_is_on_the_readme_map() -> None:
     for lesson in (ROOT / "notebooks").glob("[0-9]*.ipynb"):
         assert f"notebooks/{lesson.name}" in README, lesson.name
-
-
-def example(page: str) -> str:
-    (code,) = re.findall(r"```python\n(.*?)```", (ROOT / page).read_text("utf-8"), re.DOTALL)
-    return code
 
 
 def test_the_readmes_example_prints_what_stands_below_it(capsys) -> None:

@@ -75,6 +75,7 @@ def test_help_of_generate_lists_every_option_with_its_default() -> None:
     defaults = {name: each.default for name, each in parameters.items()}
     defaults |= {name: getattr(SamplerOptions(), name) for name in SamplerOptions.names()}
     defaults |= {"stop": (), "draft_model": None, "max_batch": None, "max_tokens": 100}
+    defaults |= {"template": None, "n": None}
     for option, text in entries().items():
         if option in options_of_generate():
             assert text.startswith(f" {defaults[option]}"), (option, text)

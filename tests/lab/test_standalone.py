@@ -36,13 +36,15 @@ def test_the_other_pythons_are_of_other_versions() -> None:
 
 
 def test_a_suite_that_fails_on_one_python_fails_and_shows_its_end(monkeypatch, capsys):
-    def suite(python: Path, folder: Path, *more: str) -> tuple[int, str]:
+    def suite(python: Path, folder: Path, *more: str, instead: list[str]) -> tuple[int, str]:
         assert folder.is_dir()
+        asked_pairs.append(instead)
         assert more == ("tests/cache",)
         if python == Path("broken"):
             raise RuntimeError("pip ended with 1\nno such package")
         return (1, "E  a reason\n1 failed") if python == Path("wrong") else (0, "...\n7 passed")
 
+    asked_pairs: list[list[str]] = []
     monkeypatch.setattr(versions, "suite", suite)
     asked = {"3.90.1": Path("right"), "3.91.0": Path("wrong"), "3.92.0": Path("broken")}
     for failing in ({}, {"3.91.0"}, {"3.92.0"}):
@@ -50,9 +52,13 @@ def test_a_suite_that_fails_on_one_python_fails_and_shows_its_end(monkeypatch, c
         monkeypatch.setattr(versions, "others", lambda accepted, some=some: some)
         assert versions.main("tests/cache") == bool(failing)
         said = capsys.readouterr().out
-        assert said.endswith("Python 3.90.1: 7 passed\n")  # the newest one comes first
+        assert said.endswith(": 7 passed\n")  # the newest one comes first
+        assert bool(failing) == ("Python 3.90.1: 7 passed" in said)  # else it has the lowest pair
         assert ("E  a reason\n1 failed" in said) == ("3.91.0" in failing)
         assert ("no such package" in said) == ("3.92.0" in failing)
+    pair, others = asked_pairs[0], [each for each in asked_pairs if not each]
+    assert [each.partition("==")[0] for each in pair] == ["mlx[cpu]", "mlx-lm"]
+    assert (len(asked_pairs), len(others)) == (5, 2)
     monkeypatch.setattr(versions, "BEGINS", -1)
     assert versions.main("tests/cache") == 0
     assert capsys.readouterr().out.count("not begun, as 0 minutes are over") == 2

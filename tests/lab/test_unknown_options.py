@@ -131,7 +131,9 @@ def test_a_class_made_from_a_marked_one_has_options_of_its_own() -> None:
 @pytest.mark.parametrize(
     ("option", "ours"),
     [
-        ("stop_token_ids", "stop_tokens="), ("ignore_eos", "stop_tokens=()"), ("n", "sample_n("),
+        ("stop_token_ids", "stop_tokens="), ("ignore_eos", "stop_tokens=()"),
+        ("enable_thinking", "template="), ("chat_template_kwargs", "template="),
+        ("num_return_sequences", "n=, of generate"),
         ("best_of", "best_of_n("), ("num_beams", "beam_search"), ("guided_json", "Grammar("),
         ("response_format", "Grammar("), ("num_speculative_tokens", "draft_tokens="),
         ("n_predict", "max_tokens="), ("max_completion_tokens", "max_tokens="),

@@ -11,7 +11,7 @@ import lablib
 from lablib.course.verifiers import Exact
 from lablib.inference import SamplerOptions
 from lablib.inference.decoding.rows import Samples
-from lablib.text import TextReader
+from lablib.inference.stop_strings import TextReader
 
 from oracles.scripted import Recorder, random_table
 from oracles.spelling import KINDS, generator, text, tokenizer_of, tokens_of

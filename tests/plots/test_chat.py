@@ -6,15 +6,16 @@ import re
 import threading
 
 from lablib.cache import kv
+from lablib.conversation import Conversation
 from lablib.course.plots import chat as chats
 from lablib.course.plots.chat import Chat, chat
-from lablib.course.plots.conversation import Conversation
 from lablib.course.plots.strips import LOOKS, surprise_html
 from lablib.course.tasks import save_pretrained
 from lablib.inference import NGram
 from lablib.inference.speculation import EarlyExit
 from lablib.models import LanguageModel, hybrid_config, llama_config
-from lablib.text import generate, stream
+from lablib.text import generate
+from lablib.text_stream import stream
 
 import pytest
 from mlx_lm.tokenizer_utils import load as load_tokenizer

@@ -13,7 +13,8 @@ from lablib.inference.speculation.draft_model import DraftModel
 from lablib.inference.speculation.speculative_iterator import SpeculativeTokenIterator
 from lablib.inference.voting.vote import best_of_n, majority_vote, vote_until
 from lablib.models import zoo
-from lablib.text import generate, stream
+from lablib.text import generate
+from lablib.text_stream import stream
 from lablib.validation import BadType, BadValue
 
 import mlx.core as mx

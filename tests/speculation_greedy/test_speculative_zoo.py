@@ -11,6 +11,7 @@ from lablib.inference.decoding.token_iterator import TokenIterator
 from lablib.inference.speculation import NGram
 from lablib.inference.speculation.speculative_iterator import SpeculativeTokenIterator
 
+import mlx_lm
 import numpy as np
 import pytest
 from oracles.architectures import VOCAB, build
@@ -41,7 +42,8 @@ def test_an_architecture_of_mlx_lm_writes_its_greedy_text(name):
     prompts = [np.random.default_rng(n).integers(0, VOCAB, n).tolist() for n in (1, 4, 21, 12)]
     options = {"max_tokens": 24, "temperature": 0.0}
     wanted = [[token.id for token in TokenIterator(model, p, **options)] for p in prompts]
-    assert can_batch(model, kv.make(model)) == MODELS[name]
+    alone = name == "mamba2" and mlx_lm.__version__ == "0.32.0"  # its rows fail can_batch's trial
+    assert can_batch(model, kv.make(model)) == (MODELS[name] and not alone)
     verdicts = []
     for draft in (small, NGram()):
         together = speculative_batch(model, draft, prompts, **options)

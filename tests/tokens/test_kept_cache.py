@@ -7,7 +7,8 @@ from lablib.cache import kv
 from lablib.inference import EarlyExit, NGram, TokenIterator, Tree
 from lablib.models import LanguageModel, hybrid_config, llama_config
 from lablib.models.head import DraftHead
-from lablib.text import generate, stream
+from lablib.text import generate
+from lablib.text_stream import stream
 
 import mlx.core as mx
 import pytest

@@ -2,7 +2,9 @@
 
 from typing import Any
 
-from lablib.text import generate, stream
+from lablib.models import LanguageModel, llama_config
+from lablib.text import generate
+from lablib.text_stream import stream
 
 import pytest
 from mlx_lm.tokenizer_utils import TokenizerWrapper
@@ -126,3 +128,83 @@ def test_a_template_that_is_a_function_of_mlx_lm_is_called(saved):
     tokenizer = TokenizerWrapper(inner, chat_template=lambda messages, **_: messages[0]["content"])
     talk = [{"role": "user", "content": "On a day"}]
     assert written(tokenizer, talk) == "On a day"
+
+
+WRITES = LOOP + (
+    "{{ m.role }}: {{ m.content }};{% endfor %}{% for t in tools or [] %}<{{ t.function.name }}>"
+    "{% endfor %}{% if add_generation_prompt %}assistant:{% if enable_thinking is defined and "
+    "not enable_thinking %}no thoughts;{% endif %}{% endif %}"
+)
+ADD = {"type": "function", "function": {"name": "add", "parameters": {}}}
+ON = [{"role": "user", "content": "On"}]
+
+
+def prompt_of(tokenizer: Any, messages: list[Any], **more: Any) -> str:
+    pieces = stream(scripted(tokenizer, [40]), tokenizer, messages=messages, **more)
+    return tokenizer.decode(pieces.iterator.prompt)
+
+
+@pytest.mark.parametrize(
+    ("template", "end"),
+    [
+        (None, "assistant:"),
+        ({}, "assistant:"),
+        ({"enable_thinking": False}, "assistant:no thoughts;"),
+        ({"tools": [ADD]}, "<add>assistant:"),
+        ({"enable_thinking": False, "tools": [ADD]}, "<add>assistant:no thoughts;"),
+        ({"add_generation_prompt": False}, ""),
+        ({"chat_template": "{{ messages[0].content }}!"}, None),
+    ],
+)
+def test_settings_are_handed_on_to_the_chat_template(tokenizer, template, end):
+    tokenizer.chat_template = WRITES
+    text = "On!" if end is None else f"user: On;{end}"
+    assert prompt_of(tokenizer, ON, template=template) == text
+    model = LanguageModel(llama_config(len(tokenizer), 32, 1, 2), seed=3)
+    how = {"max_tokens": 2, "temperature": 0.0, "template": template}
+    one = generate(model, tokenizer, messages=ON, **how)
+    assert one.stats["prompt_tokens"] == len(tokenizer.encode(text, add_special_tokens=False))
+    assert generate(model, tokenizer, messages=[ON, ON], **how) == [one, one]
+    assert generate(model, tokenizer, messages=ON, n=2, **how) == [one, one]
+
+
+@pytest.mark.parametrize(
+    ("template", "error", "message"),
+    [
+        ({"enable_thinkng": False}, ValueError, "what the chat template reads, got 'enable_thinkn"),
+        ({"documents": []}, ValueError, "what the chat template reads, got 'documents'"),
+        ({"tokenize": False}, ValueError, "the chat template's own settings, got 'tokenize'"),
+        ({"return_dict": True}, ValueError, "the chat template's own settings, got 'return_dict'"),
+        ([("tools", [])], TypeError, "template must be a dict of settings"),
+        ("no thoughts", TypeError, "template must be a dict of settings"),
+    ],
+)
+def test_settings_that_the_template_does_not_read_are_refused(tokenizer, template, error, message):
+    tokenizer.chat_template = WRITES
+    model = scripted(tokenizer, [40])
+    with pytest.raises(error, match=message):
+        generate(model, tokenizer, messages=ON, template=template)
+    for given in ({"prompt": "On"}, {"prompt": ["On", "On"]}, {"prompt": "On", "n": 2}):
+        with pytest.raises(TypeError, match="template is of a chat template: give messages="):
+            generate(model, tokenizer, **given, template={})
+
+
+def test_an_assistants_last_message_is_the_beginning_of_the_answer(tokenizer):
+    tokenizer.chat_template = WRITES
+    begun = [*ON, {"role": "assistant", "content": "Leo finds a"}]
+    assert prompt_of(tokenizer, begun) == "user: On;assistant: Leo finds a"
+    new = {"add_generation_prompt": True}
+    assert prompt_of(tokenizer, begun, template=new) == (
+        "user: On;assistant: Leo finds a;assistant:"
+    )
+    parts = [*ON, {"role": "assistant", "content": [{"type": "text", "text": "Leo finds"}]}]
+    assert prompt_of(tokenizer, parts) == "user: On;assistant: Leo finds"
+    assert prompt_of(tokenizer, [*ON, {"role": "assistant", "content": ""}]).endswith("assistant:")
+    tokenizer.chat_template = PARTS
+    assert prompt_of(tokenizer, parts[1:]) == "assistant: Leo finds"
+
+
+def test_a_call_of_a_tool_is_no_beginning_of_an_answer(tokenizer):
+    tokenizer.chat_template = TEMPLATES["asks"]
+    calls = {"role": "assistant", "content": "", "tool_calls": [CALL]}
+    assert prompt_of(tokenizer, [*ON, calls]) == "user: On;assistant: <add>;assistant:"

@@ -1,7 +1,7 @@
 """Ids become text in one way: whatever the tokenizer, the prompt and the door."""
 
 import lablib
-from lablib.text import TextReader
+from lablib.inference.stop_strings import TextReader
 
 import pytest
 from oracles.one_text import check_doors, check_some

@@ -1,6 +1,7 @@
 """A model may have more rows than its tokenizer has ids: those are no part of any text."""
 
 import lablib
+import lablib.text_stream
 from lablib.inference import SamplerOptions, arguments
 from lablib.models import LanguageModel, llama_config
 
@@ -108,7 +109,7 @@ def test_a_bare_model_draws_from_all_its_rows_and_they_have_no_text(tokenizers, 
     wanted = [text(tokenizer, [5, 6], row) for row in known]
     assert samples.texts(tokenizer) == wanted
     iterator = lablib.TokenIterator(model, [5, 6], max_tokens=12, seed=0, stop_tokens=())
-    assert "".join(lablib.text.TextStream(iterator, tokenizer)) == wanted[0]
+    assert "".join(lablib.text_stream.TextStream(iterator, tokenizer)) == wanted[0]
     votes = lablib.majority_vote(model, [5, 6], 8, 12, 1.0, seed=0, stop_tokens=(),
                                  extract=lablib.on_text(tokenizer, str))  # fmt: skip
     assert {*votes.answers} == {*wanted}

@@ -2,7 +2,8 @@
 
 from lablib.inference import NGram, sample_n
 from lablib.models import LanguageModel, hybrid_config, llama_config
-from lablib.text import generate, stream
+from lablib.text import generate
+from lablib.text_stream import stream
 
 import mlx.core as mx
 import numpy as np
@@ -176,3 +177,56 @@ def test_samples_are_a_sequence_of_completions(model, shipped):
     assert [*samples] == samples.tokens == [samples[i] for i in range(len(samples))]
     wanted = [generate(model, shipped, "On", max_tokens=5, seed=1, stream=i) for i in range(3)]
     assert [*map(str.strip, samples.texts(shipped))] == [*map(str.strip, wanted)]
+
+
+@pytest.mark.parametrize("draft", ["none", "look up"])
+def test_n_completions_of_a_prompt_are_a_list_whose_number_i_draws_from_stream_i(
+    model, shipped, drafts, draft
+):
+    options = {"max_tokens": 9, "seed": 5, "draft_model": drafts[draft]}
+    made = generate(model, shipped, PROMPTS[0], n=3, **options)
+    assert [each.tokens for each in made] == [
+        generate(model, shipped, PROMPTS[0], stream=i, **options).tokens for i in range(3)
+    ]
+    assert generate(model, shipped, PROMPTS[0], n=1, **options) == made[:1]
+    if draft == "none":
+        rows = sample_n(model, shipped.encode(PROMPTS[0]), 3, max_tokens=9, seed=5)
+        assert [each.tokens for each in made] == rows.tokens
+    assert [each.text for each in made] == [str(each) for each in made]
+    assert all(type(each.text) is str for each in made)
+
+
+def test_n_completions_of_several_prompts_are_a_list_for_each(model, shipped):
+    options = {"max_tokens": 5, "seed": 5}
+    groups = generate(model, shipped, PROMPTS[:2], n=3, max_batch=4, **options)
+    flat = generate(model, shipped, [each for each in PROMPTS[:2] for _ in range(3)], **options)
+    assert groups == [flat[:3], flat[3:]]
+    assert generate(model, shipped, PROMPTS[:2], n=1, **options) == [
+        [each] for each in generate(model, shipped, PROMPTS[:2], **options)
+    ]
+
+
+def test_n_completions_have_options_of_their_own_and_bad_ones_are_refused(model, shipped):
+    made = generate(model, shipped, "On", n=2, max_tokens=[2, 4], stop_tokens=(), seed=[1, 1])
+    assert [len(each.tokens) for each in made] == [2, 4]
+    assert made[1].startswith(made[0])
+    for n in (0, -1, True, 1.5, "2"):
+        with pytest.raises((ValueError, TypeError), match="n must be"):
+            generate(model, shipped, "On", n=n)
+    with pytest.raises(TypeError, match="prompt must be"):
+        generate(model, shipped, n=2)
+    with pytest.raises(TypeError, match="unknown option 'cache' of several"):
+        generate(model, shipped, "On", n=2, cache=[])
+    with pytest.raises(ValueError, match="either prompt or messages"):
+        generate(model, shipped, "On", messages=TALK, n=2)
+
+
+def test_a_conversation_has_n_answers(templated):
+    model = LanguageModel(llama_config(len(templated), 32, 1, 2), seed=3)
+    options = {"max_tokens": 4, "seed": 2}
+    answers = generate(model, templated, messages=TALK, n=2, **options)
+    alone = [generate(model, templated, messages=TALK, stream=i, **options) for i in (0, 1)]
+    assert answers == alone
+    both = generate(model, templated, messages=[TALK, [USER]], n=2, **options)
+    assert both[0] == answers
+    assert len(both[1]) == 2

@@ -2,7 +2,9 @@
 
 from lablib.cache import kv
 from lablib.inference import NGram
-from lablib.text import TextReader, generate, stream
+from lablib.inference.stop_strings import TextReader
+from lablib.text import generate
+from lablib.text_stream import stream
 
 import numpy as np
 import pytest

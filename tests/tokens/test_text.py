@@ -5,8 +5,10 @@ import pickle
 import signal
 
 from lablib.cache import kv
+from lablib.completion import Completion
 from lablib.inference.decoding.token_iterator import TokenIterator
-from lablib.text import Completion, TextStream, generate, stream
+from lablib.text import generate
+from lablib.text_stream import TextStream, stream
 
 import numpy as np
 import pytest

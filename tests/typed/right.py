@@ -13,6 +13,10 @@ ids = tokenizer.encode("sum 7 3 9 0 4 8:")
 one: lablib.Completion = lablib.generate(model, tokenizer, "Once", max_tokens=20, temperature=0.8)
 print(one.upper(), one.tokens, one.logprobs, one.finish_reason)
 several: list[lablib.Completion] = lablib.generate(model, tokenizer, ["Once", "Late"], seed=1)
+calm = lablib.generate(model, tokenizer, messages=[], template={"enable_thinking": False})
+four: list[lablib.Completion] = lablib.generate(model, tokenizer, "Once", n=4, max_batch=2)
+twice: list[list[lablib.Completion]] = lablib.generate(model, tokenizer, ["Once", "Late"], n=2)
+print(one.text, four[0].logprobs, twice[0][1].finish_reason)
 chat: lablib.Completion = lablib.generate(
     model, tokenizer, messages=[{"role": "user", "content": "hello"}], stop=["\n"]
 )
@@ -59,3 +63,13 @@ async def read() -> str:
 
 
 row: mx.array = many.next_token_logprobs_sync(ids)
+said = lablib.sample_n(model, "Once", 4, tokenizer=tokenizer).texts(tokenizer)
+elected = lablib.majority_vote(model, [{"role": "user", "content": "Hi"}], tokenizer=tokenizer)
+queue = lablib.sample_many(model, ["Once", ids], [lablib.SamplerOptions()] * 2, tokenizer=tokenizer)
+reward = lablib.on_text(tokenizer, len)
+likeliest = lablib.best_of_n(
+    model, ids, 4, score_fn=lambda texts: [*map(len, texts)], tokenizer=tokenizer
+)
+kept = lablib.best_of_n(model, ids, 4, score_fn=reward, return_all=True)
+print(kept[0].score, kept.samples.logprobs, votes.samples and votes.samples.stats["tokens"])
+share: float = votes[0][1]

@@ -312,8 +312,9 @@ def test_an_error_inside_a_scorer_is_the_callers_own(chain):
     def broken(sequences):
         raise KeyError("my own bug")
 
-    with pytest.raises(KeyError, match="my own bug"):
+    with pytest.raises(KeyError, match="my own bug") as raised:
         best_of_n(chain, PROMPT, n=2, score_fn=broken, seed=1, **OPTIONS)
+    assert "score_fn on 2 sequences of token ids" in raised.value.__notes__[0]
 
 
 BAD_CALLS = [

@@ -13,13 +13,13 @@ import math
 import time
 from typing import Any
 
+from lablib.conversation import Answer, Conversation, chat_options
 from lablib.course.plots.access import aids
-from lablib.course.plots.conversation import Answer, Conversation, has_template
 from lablib.course.plots.explorer import slider
 from lablib.course.plots.pictures import Picture, visible
 from lablib.course.plots.strips import surprise_html
 from lablib.inference.decoding.token_iterator import Token
-from lablib.text import stream
+from lablib.text_stream import stream
 from lablib.unknown_options import check_options, options_of
 
 import ipywidgets as widgets
@@ -31,7 +31,6 @@ _NAMES = {"user": "You", "assistant": "Model", "system": "System"}
 _BROKEN = "\ufffd"  # what stands for a letter that isn't whole
 _BEFORE = 8  # tokens with which one is decoded: a space may depend on what stands before
 _ELSE = 3  # other tokens that are named to whoever points at one
-_CALM = {"temperature": 0.5, "top_p": 0.9}  # at 1 SmolLM2 raves, at 0.2 it turns in circles
 # Each picture of a growing answer brings this anew; when none comes any more it is seen.
 _QUIET = (
     "<style>@keyframes lablib-quiet{to{visibility:visible}}"
@@ -70,10 +69,8 @@ def chat(model: Any, tokenizer: Any, draft_model: Any = None, **options: Any) ->
         4
     """
     check_options(chat, options, options_of(stream))
-    ours = {"max_tokens": 256, "top_logprobs": 1 + _ELSE}
-    if tokenizer is not None and has_template(tokenizer) and "temperature" not in options:
-        ours |= _CALM
-    return Chat(Conversation(model, tokenizer, draft_model, **{**ours, **options}))
+    options = chat_options(tokenizer, {"top_logprobs": 1 + _ELSE, **options})
+    return Chat(Conversation(model, tokenizer, draft_model, **options))
 
 
 class Chat:

@@ -10,6 +10,7 @@ from typing import Any, Unpack
 
 from lablib.cache import kv
 from lablib.cache.rewind_batch import can_batch
+from lablib.chat_messages import Message
 from lablib.inference import arguments
 from lablib.inference.decoding.decoder import Decoder
 from lablib.inference.decoding.rows import Samples
@@ -35,7 +36,7 @@ _HINTS = {
 
 def sample_many(
     model: Any,
-    prompts: Sequence[Sequence[int]],
+    prompts: Sequence[str | Sequence[int] | Sequence[Message]],
     options: Sequence[SamplerOptions],
     n: int = 1,
     *,
@@ -58,7 +59,7 @@ def sample_many(
 
     Args:
         model: ``model(tokens (B, T), cache=...) -> logits (B, T, V)``.
-        prompts: token ids, at least one each.
+        prompts: token ids, at least one each; with ``tokenizer=`` texts or messages, too.
         options: one for each prompt. Row i draws from the random numbers of (its seed, i): it is
             the row i of ``sample_n`` with these options.
         n: how many completions of each prompt.
@@ -67,8 +68,9 @@ def sample_many(
         stop_tokens: ids that end a row, which then leaves the batch; None means the model's own,
             which ``lablib.load`` gives it.
         stop: a string, or several: a row ends at the token that completes one.
-        tokenizer: finds stop strings, and its ids alone are drawn. None: all rows of the model are,
-            but of one of ``lablib.load``'s, which knows its tokenizer's ids.
+        tokenizer: reads texts and messages, finds stop strings, and its ids alone are drawn. None:
+            all rows of the model are, but of one of ``lablib.load``'s, which knows its tokenizer's
+            ids.
         prefill_step_size: how many prompt tokens are read at once.
         logits_processors: as in ``TokenIterator``; each row has copies of those with a state.
         **unknown: nothing else.

@@ -162,6 +162,21 @@ class Samples:
         return [len(row) for row in self.tokens]
 
     @classmethod
+    def join(cls, parts: Iterable["Samples"]) -> "Samples":
+        """Make one of the parts of a whole, at least one."""
+        joined, counts = cls([], [], []), no_counts()
+        for part in parts:
+            joined.tokens.extend(part.tokens)
+            joined.logprobs.extend(part.logprobs)
+            joined.finished.extend(part.finished)
+            joined.top_logprobs.extend(part.top_logprobs)
+            joined.prompts.extend(part.prompts)
+            for name in counts:
+                counts[name] += part.stats[name]
+        joined.stats.update(with_ratios(counts))
+        return replace(joined, stop=part.stop, stop_tokens=part.stop_tokens)
+
+    @classmethod
     def of(cls, rows: Iterable[Row], counts: dict[str, int], stop: Sequence[str] = ()) -> "Samples":
         """Collect rows that have ended, at least one."""
         rows = list(rows)

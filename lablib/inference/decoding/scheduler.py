@@ -15,7 +15,7 @@ from lablib.cache.shared import fan_out
 from lablib.inference import arguments
 from lablib.inference.decoding.decoder import Decoder, Reader, Rows
 from lablib.inference.decoding.prompts import PromptReader, most_unread, read_prompt
-from lablib.inference.decoding.rows import Samples, Verdict, no_counts, with_ratios
+from lablib.inference.decoding.rows import Samples, Verdict, no_counts
 from lablib.inference.sampling.row import Row, key_of
 from lablib.inference.stop_strings import TextReader
 from lablib.models.interface import position_table_of
@@ -36,12 +36,14 @@ class SampleParts(Iterator[Samples]):
         prompts: the checked prompts, one for each completion.
         stops: the checked stop tokens.
         stop: the checked stop strings.
+        tokenizer: what reads them; None if nobody gave one.
     """
 
     def __init__(self, request: arguments.Request, parts: Generator[Samples]) -> None:
         self.prompts = request.prompts
         self.stops = request.stops
         self.stop = request.stop
+        self.tokenizer = request.tokenizer
         self._parts = parts
 
     def __next__(self) -> Samples:
@@ -53,18 +55,7 @@ class SampleParts(Iterator[Samples]):
 
     def join(self) -> Samples:
         """Draw all parts, and return them as one."""
-        joined = Samples([], [], [], stop=self.stop, stop_tokens=self.stops)
-        counts = no_counts()
-        for part in self:
-            joined.tokens.extend(part.tokens)
-            joined.logprobs.extend(part.logprobs)
-            joined.finished.extend(part.finished)
-            joined.top_logprobs.extend(part.top_logprobs)
-            joined.prompts.extend(part.prompts)
-            for name in counts:
-                counts[name] += part.stats[name]
-        joined.stats.update(with_ratios(counts))
-        return joined
+        return Samples.join(self)
 
 
 def run_batches(

@@ -6,9 +6,11 @@ callable gets whole sequences, so that a verifier can read the question with the
 
 import inspect
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from lablib.inference.decoding.rows import Samples
+from lablib.inference.stop_strings import OnText
 from lablib.validation import BadType, BadValue, one_of, shown
 
 import mlx.core as mx
@@ -33,6 +35,7 @@ def score(
     *,
     pad_token: int = 0,
     name: str = "scorer",
+    tokenizer: Any = None,
 ) -> np.ndarray:
     """Score every completion; nothing is sampled and no model is run (but a callable may).
 
@@ -42,17 +45,21 @@ def score(
             ``f(sequences)`` that takes ``(n, seq_len)`` int32, prompt + completion padded on the
             right with ``pad_token``, and returns ``(n,)`` or ``(n, 1)`` numbers. If it accepts the
             keywords ``lengths`` (``(n,)`` int32, tokens of each row without padding),
-            ``prompt_length`` (an int) or ``samples`` (these), it gets those too.
+            ``prompt_length`` (an int) or ``samples`` (these), it gets those too. If its first
+            parameter is ``texts``, it takes the completions as a list of texts instead. One that
+            ``lablib.on_text`` made takes them one by one.
         prompt: the token ids every completion continues.
         samples: completions with their raw log-probabilities, from ``sample_n``.
         pad_token: fills the rows up to the longest.
         name: the argument's name, for messages.
+        tokenizer: reads the texts.
 
     Returns:
         Scores ``(n,)``, float64. Infinite ones are allowed.
 
     Raises:
-        BadType: the callable returned None or something that is not an array of numbers.
+        BadType: the callable returned None or something that is not an array of numbers, or wants
+            texts and there is no tokenizer.
         BadValue: it returned another shape, or NaN.
     """
     check_scorer(name, scorer)
@@ -60,6 +67,13 @@ def score(
         totals = np.array([np.sum(row, dtype=np.float64) for row in samples.logprobs])
         counts = np.array(samples.lengths)
         return totals if scorer == "log_prob" else totals / np.maximum(counts, 1)
+    if isinstance(scorer, OnText):
+        each = partial(scorer, stop_tokens=samples.stop_tokens)
+        return ask(name, lambda rows: [each(row, prompt) for row in rows], samples.tokens)
+    if _first_of(scorer) == "texts":
+        if tokenizer is None:
+            raise BadType(f"{name} wants texts: give tokenizer=, too, to read them by")
+        return ask(name, scorer, samples.texts(tokenizer))
     sequences, lengths = pad(prompt, samples.tokens, pad_token)
     extras = {"lengths": lengths, "prompt_length": len(prompt), "samples": samples}
     return ask(name, scorer, sequences, **extras)
@@ -77,9 +91,17 @@ def pad(
     return mx.array(rows), mx.array(lengths)
 
 
-def ask(name: str, scorer: Callable[..., Any], sequences: mx.array, **extras: Any) -> np.ndarray:
+def ask(name: str, scorer: Callable[..., Any], sequences: Any, **extras: Any) -> np.ndarray:
     """Return the scores of ``sequences`` by a callable, the argument ``name``: float64 ``(n,)``."""
-    scores, n = _call(scorer, sequences, **extras), len(sequences)
+    n = len(sequences)
+    try:
+        scores = _call(scorer, sequences, **extras)
+    except Exception as error:  # the caller's own
+        error.add_note(
+            f"This is {name} on {n} sequences of token ids. It gets texts if its parameter is "
+            "called texts, or through lablib.on_text."
+        )
+        raise
     if scores is None:
         raise BadType(f"{name} must return {n} numbers, got None: is its return missing?")
     if isinstance(scores, mx.array):
@@ -95,6 +117,14 @@ def ask(name: str, scorer: Callable[..., Any], sequences: mx.array, **extras: An
     if missing.any():
         raise BadValue(f"{name} must not return NaN, got it for completion {missing.argmax()}")
     return array
+
+
+def _first_of(function: Callable[..., Any]) -> str:
+    """Return the name of a function's first parameter, "" if it has none that is known."""
+    try:
+        return next(iter(inspect.signature(function).parameters), "")
+    except (TypeError, ValueError):
+        return ""
 
 
 def _call(function: Callable[..., Any], sequences: mx.array, **extras: Any) -> Any:

@@ -10,7 +10,7 @@ that differ but reach the same answer vote together.
 
 import warnings
 from collections import Counter
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from contextlib import closing
 from typing import Any, Literal, NamedTuple, Unpack, overload
 
@@ -43,6 +43,23 @@ class Candidate(NamedTuple):
     score: float
 
 
+class Candidates(list[Candidate]):
+    """All candidates of best-of-N, in the order drawn.
+
+    Attributes:
+        samples: the completions alone, with their log-probabilities and counts.
+
+    Example:
+        >>> all_of_them = lablib.best_of_n(model, prompt, 3, return_all=True, seed=0)
+        >>> [len(row) for row in all_of_them.samples.logprobs] == all_of_them.samples.lengths
+        True
+    """
+
+    def __init__(self, candidates: Iterable[Candidate], samples: Samples) -> None:
+        super().__init__(candidates)
+        self.samples = samples
+
+
 @overload
 def best_of_n(
     model: Any,
@@ -70,7 +87,7 @@ def best_of_n(
     return_all: Literal[True],
     draft_model: Any = None,
     **options: Unpack[VoteKeywords],
-) -> list[Candidate]: ...
+) -> Candidates: ...
 
 
 @described(VoteKeywords)
@@ -85,24 +102,26 @@ def best_of_n(
     return_all: bool = False,
     draft_model: Any = None,
     **options: Unpack[VoteKeywords],
-) -> mx.array | list[Candidate]:
+) -> mx.array | Candidates:
     """Sample ``n`` completions and return the one with the highest score, the first among equals.
 
     Args:
         model: any mlx-lm model or ``LanguageModel``.
-        prompt: token ids ``(T,)`` or ``(1, T)``.
+        prompt: token ids ``(T,)`` or ``(1, T)``; with ``tokenizer=`` also a text or messages.
         n: completions to draw.
         max_tokens: most tokens of each completion.
         temperature: of the sampler; scores use the raw log-probabilities whatever it is.
         score_fn: ``"log_prob"``, ``"length_normalized"`` or a callable that takes sequences
-            ``(n, seq_len)``, prompt included, and returns ``(n,)``; see ``scoring.score``.
+            ``(n, seq_len)``, prompt included, and returns ``(n,)``; see ``scoring.score``. One
+            whose parameter is called ``texts`` takes the completions as texts, which ``tokenizer=``
+            reads; ``on_text`` makes one from a function of one text.
         return_all: return every candidate instead, in the order drawn.
         draft_model: a smaller model of the same vocabulary, or a drafter such as ``NGram()``.
         **options: those that follow; a list of values gives each completion its own.
 
     Returns:
         The best sequence ``(1, total_len)``, int32, prompt included and without padding; with
-        ``return_all`` a list of ``Candidate(tokens, score)``.
+        ``return_all`` a list of ``Candidate(tokens, score)``, with ``.samples``.
 
     Raises:
         ValueError, TypeError: an argument is out of range, or ``score_fn`` returned NaN, None or
@@ -123,7 +142,8 @@ def best_of_n(
     scores = _scores("score_fn", score_fn, parts, samples)
     sequences = [mx.array([[*parts.prompts[0], *row]], dtype=mx.int32) for row in samples.tokens]
     if return_all:
-        return [Candidate(*pair) for pair in zip(sequences, scores.tolist(), strict=True)]
+        pairs = zip(sequences, scores.tolist(), strict=True)
+        return Candidates((Candidate(*pair) for pair in pairs), samples)
     return sequences[int(np.argmax(scores))]
 
 
@@ -144,7 +164,7 @@ def majority_vote(
 
     Args:
         model: any mlx-lm model or ``LanguageModel``.
-        prompt: token ids ``(T,)`` or ``(1, T)``.
+        prompt: token ids ``(T,)`` or ``(1, T)``; with ``tokenizer=`` also a text or messages.
         n: completions to draw.
         max_tokens: most tokens of each completion.
         temperature: of the sampler.
@@ -181,6 +201,7 @@ def majority_vote(
     log_weights = None if weight is None else _scores("weight", weight, parts, samples)
     answers = votes.answers_of(samples, extract)
     counted = votes.tally(samples.tokens, answers, log_weights)
+    counted.samples = samples
     if extract is None and 1 < counted.drawn == len(counted):
         why = "each of them is an answer of its own: extract= says which part of it is voted on"
         warnings.warn(f"no two of {counted.drawn} completions agree, as {why}", stacklevel=2)
@@ -212,7 +233,7 @@ def vote_until(
 
     Args:
         model: any mlx-lm model or ``LanguageModel``.
-        prompt: token ids ``(T,)`` or ``(1, T)``.
+        prompt: token ids ``(T,)`` or ``(1, T)``; with ``tokenizer=`` also a text or messages.
         n: completions to draw at most.
         max_tokens: most tokens of each completion.
         temperature: of the sampler.
@@ -245,21 +266,22 @@ def vote_until(
     if extract is not None:
         function("extract", extract)
     settings = {**options, "max_tokens": max_tokens, "temperature": temperature, "max_batch": batch}
-    completions: list[list[int]] = []
+    drawn: list[Samples] = []
     answers: list[Hashable | None] = []
     reason: str | None = None
     with closing(_sample(model, draft_model, prompt, n, settings)) as parts:
         for samples in parts:
-            answers += votes.answers_of(samples, extract, first=len(completions))
-            completions += samples.tokens
+            answers += votes.answers_of(samples, extract, first=len(answers))
+            drawn.append(samples)
             counts = Counter(answer for answer in answers if answer is not None)
-            reason = stop.reason(list(counts.values()), len(completions), n)
+            reason = stop.reason(list(counts.values()), len(answers), n)
             if reason:
                 break
-    saved = n - len(completions)
+    saved = n - len(answers)
     if not saved or reason is None:
         reason = "exhausted"
-    return AdaptiveVotes(votes.tally(completions, answers), reason, saved)
+    samples = Samples.join(drawn)
+    return AdaptiveVotes(votes.tally(samples.tokens, answers), reason, saved, samples)
 
 
 def _sample(
@@ -279,4 +301,5 @@ def _sample(
 def _scores(name: str, scorer: Scorer, parts: SampleParts, samples: Samples) -> np.ndarray:
     """Score the samples of one prompt by the argument ``name``."""
     pad_token = min(parts.stops, default=0)
-    return scoring.score(scorer, parts.prompts[0], samples, pad_token=pad_token, name=name)
+    how: Any = {"pad_token": pad_token, "name": name, "tokenizer": parts.tokenizer}
+    return scoring.score(scorer, parts.prompts[0], samples, **how)

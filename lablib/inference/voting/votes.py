@@ -15,7 +15,7 @@ import numpy as np
 Extract = Callable[..., Hashable | None]  # of a completion's ids
 
 
-class Votes(list):
+class Votes(list[tuple[list[int], float]]):
     """The outcome of a vote: a list of ``(tokens, count)``, the winner first.
 
     ``tokens`` is the first completion that gave the answer, as a list of ints; ``count`` the votes
@@ -27,6 +27,8 @@ class Votes(list):
         rows: for each entry, which samples voted for it.
         missing: the samples without an answer, which cast no vote.
         drawn: samples in all, those without an answer included.
+        samples: all that were drawn, with their log-probabilities and counts; None of
+            :func:`tally`.
 
     Example:
         >>> votes = lablib.inference.tally([[1, 2], [3], [1, 2]])
@@ -38,6 +40,7 @@ class Votes(list):
         super().__init__(entries)
         self.answers, self.rows, self.missing = list(answers), list(rows), list(missing)
         self.drawn = len(self.missing) + sum(map(len, self.rows))
+        self.samples: Samples | None = None
 
     @property
     def winner(self) -> Hashable | None:
@@ -59,8 +62,9 @@ class AdaptiveVotes(Votes):
         ('certain', 3)
     """
 
-    def __init__(self, votes: Votes, reason: str, saved: int):
+    def __init__(self, votes: Votes, reason: str, saved: int, samples: Samples):
         super().__init__(votes, votes.answers, votes.rows, votes.missing)
+        self.samples = samples
         self.reason, self.saved = reason, saved
 
 

@@ -32,7 +32,7 @@ def add_to(commands: Any) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
-    need("tables", "tabulate", "scipy")
+    need("tables", "scipy")
 
     from lablib.tools.bench import QUICK, Plan, SideError, bench, report
 

@@ -13,9 +13,10 @@ from lablib.chat_messages import Message
 from lablib.inference.arguments import shared_start
 from lablib.inference.decoding.token_iterator import Token
 from lablib.inference.sampling.options import SamplerOptions
-from lablib.text import TextStream, stream
+from lablib.text_stream import TextStream, stream
 from lablib.validation import BadType, BadValue
 
+CALM = {"temperature": 0.5, "top_p": 0.9}  # at 1 SmolLM2 raves, at 0.2 it turns in circles
 _OURS = ("prompt", "cache", "cached_tokens", "draft_cache", "stream")
 
 
@@ -59,21 +60,32 @@ class Conversation:
         ValueError, TypeError: an argument is out of range; at the call, before any work.
     """
 
+    answer: Answer | None
+    _read: list[int]
+    _caches: dict[str, Any]
+
     def __init__(
-        self, model: Any, tokenizer: Any, draft_model: Any = None, *,
-        messages: Sequence[Message] = (), **options: Any,
-    ) -> None:  # fmt: skip
-        if ours := [name for name in _OURS if name in options]:
-            raise BadType(f"{ours[0]} cannot be given: a conversation has its own")
+        self,
+        model: Any,
+        tokenizer: Any,
+        draft_model: Any = None,
+        *,
+        messages: Sequence[Message] = (),
+        **options: Any,
+    ) -> None:
+        for name in _OURS:
+            if name in options:
+                raise BadType(f"{name} cannot be given: a conversation has its own")
         if "trace" in options:
             raise BadType("trace cannot be given: a conversation shows no verdicts")
         self.tokenizer = tokenizer
         self._given, self._options = (model, tokenizer), {"draft_model": draft_model, **options}
         self._template = self._stream([0]) and has_template(tokenizer)
-        if messages and not self._template:
-            raise BadValue("messages need a chat template, and this tokenizer has none")
-        if messages:
-            self._stream(messages=messages)
+        for given in ("messages need", messages), ("template needs", options.get("template")):
+            if given[1] and not self._template:
+                raise BadValue(f"{given[0]} a chat template, and this tokenizer has none")
+        if messages or options.get("template") is not None:
+            self._stream(messages=messages or [{"role": "user", "content": "Hello"}])
         self._began = list(messages)
         self._current: Generator[Answer] | None = None
         self.reset()
@@ -131,8 +143,8 @@ class Conversation:
         failed = False
         try:
             for _ in pieces:
-                self.answer = _answer(pieces)
-                yield self.answer
+                self.answer = answer = _answer(pieces)
+                yield answer
         except Exception:
             self.answer, failed = None, True
             raise
@@ -141,12 +153,12 @@ class Conversation:
             if failed:
                 self._forget()
             else:
-                self.answer = _answer(pieces)
+                self.answer = answer = _answer(pieces)
                 self.messages = [*messages, {"role": "assistant", "content": pieces.text}]
                 self._turns += 1
                 if watched.stats["finish_reason"] == "stop":
                     self._first = len(self.messages)
-        yield self.answer
+        yield answer
 
     def _begin(self, messages: list[Message]) -> TextStream:
         """Return the stream of the answer to ``messages``, after what the caches hold of them."""
@@ -167,18 +179,21 @@ class Conversation:
 
     def _stream(self, prompt: Any = None, **more: Any) -> TextStream:
         turn = {"stream": getattr(self, "_turns", 0)}
-        return stream(*self._given, prompt, **self._options, **turn, **more)
+        options = {**self._options, **turn, **more}
+        if "messages" not in options:  # the prompt is what the template wrote
+            options.pop("template", None)
+        return stream(*self._given, prompt, **options)
 
     def _forget(self) -> None:
-        self._read: list[int] = []
-        self._caches: dict[str, Any] = {}
+        self._read, self._caches = [], {}
 
 
 class _Watched(Iterator[Token]):
     """A token iterator that remembers the tokens which it handed out."""
 
     def __init__(self, iterator: Any) -> None:
-        self._iterator, self.seen = iterator, []
+        self._iterator = iterator
+        self.seen: list[Token] = []
 
     def __next__(self) -> Token:
         self.seen.append(next(self._iterator))
@@ -190,6 +205,14 @@ class _Watched(Iterator[Token]):
 
 def _answer(pieces: TextStream) -> Answer:
     return Answer(pieces.text, tuple(pieces.iterator.seen), dict(pieces.stats))
+
+
+def chat_options(tokenizer: Any, given: dict[str, Any]) -> dict[str, Any]:
+    """Return options of a chat: what is given, else longer answers, and calm where one chats."""
+    ours: dict[str, Any] = {"max_tokens": 256}
+    if tokenizer is not None and has_template(tokenizer) and "temperature" not in given:
+        ours |= CALM
+    return {**ours, **given}
 
 
 def has_template(tokenizer: Any) -> bool:
