@@ -25,7 +25,6 @@ names below load what they need when they are first used, so that importing the 
 """
 
 import sys
-from typing import Any
 
 if sys.argv[:1] == ["-m"] and not sys.flags.safe_path:
     del sys.path[0]  # where one stands, perhaps among students' modules; the command needs none
@@ -45,7 +44,7 @@ except Exception as error:
 backend.configure()
 open_files.ask_for_no_more()
 
-_public, __dir__, __all__ = exports(
+__getattr__, __dir__, __all__ = exports(
     __name__,
     {
         "lablib.cache.same_bits": "same_bits",
@@ -70,16 +69,6 @@ _public, __dir__, __all__ = exports(
         "lablib.text_stream": "stream",
         "lablib.tools.forecast": "forecast",
         "lablib.tools.saving": "save",
+        "lablib.version": "__version__",
     },
 )
-
-
-def __getattr__(name: str) -> Any:
-    if name != "__version__":
-        return _public(name)
-    from importlib.metadata import PackageNotFoundError, version
-
-    try:
-        return version(__name__)
-    except PackageNotFoundError:  # a folder on the path
-        return "0"

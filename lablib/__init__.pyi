@@ -50,9 +50,8 @@ from lablib.models import load as load
 from lablib.models import load_head as load_head
 from lablib.text import generate as generate
 from lablib.text import on_text as on_text
-from lablib.tools.audit import audit as audit
 from lablib.text_stream import stream as stream
+from lablib.tools.audit import audit as audit
 from lablib.tools.forecast import forecast as forecast
 from lablib.tools.saving import save as save
-
-__version__: str
+from lablib.version import __version__ as __version__

@@ -53,7 +53,7 @@ def exports(
         rooms = [module.name for module in iter_modules(own["__path__"]) if module.ispkg]
         return sorted({*dunders, *rooms, *where})
 
-    return load, listed, sorted(where)
+    return load, listed, sorted(name for name in where if not name.startswith("__"))
 
 
 def _hint(package: str, name: str, names: Iterable[str]) -> str:

@@ -34,8 +34,6 @@ def _stub(folder: Path, table: dict[str, str]) -> str:
     lines += [f"from {package} import {room} as {room}" for room in rooms]
     for module, names in sorted(table.items()):
         lines += [f"from {module} import {name} as {name}" for name in sorted(names.split())]
-    if folder == PACKAGE:
-        lines += ["", "__version__: str"]
     return "\n".join(lines) + "\n"
 
 

@@ -72,7 +72,7 @@ def same_bits() -> Iterator[None]:
 
 def check_model(name: str, model: Any) -> None:
     """Refuse a model, called ``name``, that keeps no bits, where they are to be kept."""
-    if one_order.is_on() and not find_out(model, "same bits", lambda: _keeps_bits(model)):
+    if one_order.blocks and not find_out(model, "same bits", lambda: _keeps_bits(model)):
         kinds = {type(layer).__name__ for layer in kv.leaves(kv.make(model))}
         what = f"its layers ({', '.join(sorted(kinds))}) add up in an order of their own"
         raise BadValue(f"{name} must read texts with the same bits inside same_bits(): {what}")

@@ -16,13 +16,8 @@ from lablib.machine import backend
 import mlx.core as mx
 
 _lock = threading.RLock()
-_blocks = 0  # how many the process is in; above 0 there is one order
+blocks = 0  # how many the process is in; above 0 there is one order, see same_bits
 _differing: list[str] | None = None  # what the proof has found; None: not tried yet
-
-
-def is_on() -> bool:
-    """Return whether there is one order now."""
-    return _blocks > 0
 
 
 def begin() -> bool:
@@ -31,24 +26,24 @@ def begin() -> bool:
     Raises:
         RuntimeError: it can't be promised here; the message says why.
     """
-    global _blocks
+    global blocks
     with _lock:
         reason = obstacle()
         if reason:
             raise RuntimeError(f"the same bits can't be promised here: {reason}")
-        _blocks += 1
+        blocks += 1
         _switch(True)
-        return _blocks == 1
+        return blocks == 1
 
 
 def end() -> bool:
     """Undo one ``begin``, once what was begun is computed; return whether it is off now."""
-    global _blocks
+    global blocks
     mx.synchronize()
     with _lock:
-        _blocks -= 1
-        _switch(is_on())
-        return not is_on()
+        blocks -= 1
+        _switch(blocks > 0)
+        return not blocks
 
 
 def obstacle() -> str | None:
@@ -65,7 +60,7 @@ def obstacle() -> str | None:
             return f"{blas.few_rows} is built from an older few_rows.c"
         if _differing is None:
             _differing = proof()
-        _switch(is_on())
+        _switch(blocks > 0)
     return f"{', '.join(_differing)} gave other bits" if _differing else None
 
 

@@ -35,6 +35,7 @@ from typing import Any
 from lablib.inference.completions import speculative_sample_n
 from lablib.tools import audit_laws
 from lablib.tools.audit_laws import LENGTH, PROMPT, TEXTS, TOKENS
+from lablib.unknown_options import checks_options
 from lablib.validation import BadValue, function, integer, number
 
 import mlx.core as mx
@@ -127,6 +128,7 @@ class Audit:
         Still(Chart([panel], [marks]), self.verdict)._ipython_display_()
 
 
+@checks_options
 def audit(
     engine: Callable[..., Any] | str,
     n: int = 20_000,
