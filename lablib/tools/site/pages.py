@@ -37,7 +37,7 @@ _ANSWER = "What you should have seen"
 _IMPORTED = "What is imported"
 _SIDES = "width", "height"
 _ASKS = " lablib-asks"
-_OF_A_READER = "progress(", "recall("  # cells whose output is about whoever runs them
+_OF_A_READER = "progress(", "recall(", "if solved("  # cells whose output is about whoever runs them
 _THINNED = "The sliders skip some values here."
 
 
