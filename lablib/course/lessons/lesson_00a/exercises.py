@@ -149,7 +149,7 @@ MORE_PROBABLE = Exercise(
         "two texts is the more probable one, for texts of thousands of tokens as well."
     ),
     stars=2,
-    minutes=5,
+    minutes=4,
     reference=more_probable,
     alternatives=[more_probable_with_a_loop],
     wrong={
@@ -247,7 +247,7 @@ ONE_FROM_EACH = Exercise(
         "which of them came. Pick the number of each."
     ),
     stars=2,
-    minutes=5,
+    minutes=4,
     reference=one_from_each,
     alternatives=[one_from_each_with_a_loop],
     wrong={

@@ -82,5 +82,6 @@ def _table(
     ]
     x = axis(-0.5, len(columns) - 0.5, "", [*enumerate(columns)], bare=True)
     y = axis(0.5 - len(rows), 0.5, "", [(-r, name) for r, name in enumerate(rows)], bare=True)
-    title = f"{title} ({len(rows)} rows, {len(columns)} columns)"
-    return panel(title, x, y, high=30 * len(rows), side=52, share=len(columns) + 1), marks
+    return panel(
+        f"{title} {numbers.shape}", x, y, high=30 * len(rows), side=52, share=len(columns) + 1
+    ), marks

@@ -78,14 +78,21 @@ class Stream(ChartExplorer):
         high = 27 * rows
         ticks = [(value, f"{value:g}") for value in (0, 0.5, 1)]
         panels = [
-            panel("on its way", axis(0, 1.05, "", [], bare=True), y, high=high, share=2, side=8),
+            panel(
+                "a token's vector on its way",
+                axis(0, 1.05, "", [], bare=True),
+                y,
+                high=high,
+                share=2,
+                side=8,
+            ),
             panel(
                 "what it would say next",
                 axis(0, 1.5, "probability", ticks),
-                y,
+                y | {"ticks": [(-n, f"{n}") for n in range(rows)]},
                 high=high,
                 share=3,
-                side=8,
+                side=24,
             ),
         ]
         keys = [(LIGHT, "its first guess there"), (DARK, "the same as its last")]
