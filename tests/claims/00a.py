@@ -62,7 +62,8 @@ claim(
     (baskets.shape, prices.shape, (baskets @ prices).shape) == ((3, 4), (4, 2), (3, 2)),
 )
 claim(
-    "second.T lays a table on its side, so x @ y.T lets the rows of one meet the rows of the other.",
+    "second.T lays a table on its side, so x @ y.T lets the rows of one meet the rows of the "
+    "other.",
     (baskets @ prices.T.T == product(baskets, prices)).all()
     and (baskets @ baskets.T)[0, 1] == sum(baskets[0] * baskets[1]),
 )
@@ -126,8 +127,8 @@ claim(
 draws = [np.random.default_rng(seed).random(2000) for seed in range(6)]
 ratio = [vanishes(each) / vanishes(each.astype(np.float32)) for each in draws]
 claim(
-    "With 32 bits it takes about a seventh as many numbers: in a model it happens within a sentence "
-    "or two.",
+    "With 32 bits it takes about a seventh as many numbers: in a model it happens within a "
+    "sentence or two.",
     6 < np.mean(ratio) < 8,
 )
 
