@@ -148,6 +148,22 @@ def test_a_program_without_checks_is_known_by_its_functions(source, lessons):
         assert [*dict.fromkeys(number_of(id_) for id_ in work.exercises)] == lessons.split()
 
 
+@pytest.mark.parametrize(
+    ("name", "lesson"),
+    [
+        ("00a_arrays (1).ipynb", "00a"),
+        ("ada-00b.ipynb", "00b"),
+        ("00_start_here.ipynb", "00"),
+        ("07b.ipynb", "07"),  # a second try, and no lesson of this letter
+        ("07spec.ipynb", "07"),
+    ],
+)
+def test_a_file_is_known_by_the_lessons_number_in_its_name(name, lesson):
+    cells = [{"cell_type": "code", "source": "def best_token(p): return 0"}]
+    work = understood(cells, name)
+    assert {number_of(id_) for id_ in work.exercises} == {lesson}
+
+
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: number_of(path.name))
 def test_a_lesson_without_its_checks_is_known_under_any_name(path):
     cells = nbformat.read(path, as_version=4).cells

@@ -198,9 +198,10 @@ def test_what_cannot_be_released_is_one_line_before_anything_is_written(tmp_path
 
 def test_lessons_may_be_named_by_their_numbers(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    release.release("out", ["01", "4"], assessment=True)
+    release.release("out", ["01", "4", "00b"], assessment=True)
     names = {path.name for path in Path("out/student").glob("*.ipynb")}
-    assert names == {"01_from_logits_to_text.ipynb", "04_many_sequences.ipynb"}
+    wanted = {"00b_what_a_model_is.ipynb", "01_from_logits_to_text.ipynb"}
+    assert names == wanted | {"04_many_sequences.ipynb"}
     for unknown in ("70", "99", "001", "one"):
         with pytest.raises(ValueError, match="source must be a lesson's number, a notebook or"):
             release.release("out", [unknown])
