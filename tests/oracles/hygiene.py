@@ -184,5 +184,5 @@ def _exercises(notebook, lesson: str) -> Iterator[str]:
             elif part == "check" and "○" not in str(cell.outputs):
                 yield f"exercise {exercise.id}: the recorded check is not neutral"
     for exercise_id, part in there:
-        if part:
+        if part and (part != "used" or exercise_id not in {each.id for each in declared}):
             yield f"a {part} cell of {exercise_id}, which this lesson does not declare"
