@@ -78,9 +78,7 @@ claim(
 # %% after theory-rows-answer
 claim("By hand, an earlier row never changed when a later token did.", rows == [2])
 claim(
-    "One forward over a text answers as many questions as the text has places, and that is what "
-    "the third act of this course lives on: a large model checks several guesses of a small one "
-    "in a single forward.",
+    "In other words, one forward over a text answers as many questions as the text has places.",
     len(whole) == len(ids) and np.abs(whole - short).max() < 1e-2,
 )
 

@@ -103,14 +103,14 @@ def more_probable(first, second):
     """Return 0 if the first text is the more probable one, 1 if the second is.
 
     first, second: of each token its probability, a list of numbers above 0; each may be long.
-    The two texts are never equally probable.
+    If both are equally probable, return 0.
     """
     return int(np.log(second).sum() > np.log(first).sum())
 
 
 def more_probable_with_a_loop(first, second):
     difference = sum(map(math.log, first)) - sum(map(math.log, second))
-    return 0 if difference > 0 else 1
+    return 0 if difference >= 0 else 1
 
 
 def multiplies(first, second):
@@ -120,6 +120,7 @@ def multiplies(first, second):
 def _two_texts(rng: np.random.Generator) -> Iterator[tuple[list[float], list[float]]]:
     yield [0.5, 0.5], [0.5, 0.1]
     yield [0.2], [0.3]
+    yield [0.5, 0.25], [0.5, 0.25]  # equally probable
     yield [0.9, 0.1, 0.9], [0.5, 0.5, 0.5]
     yield [0.5], [0.6, 0.6]  # longer, each step surer, and less probable
     yield [0.9, 0.9, 0.9], [0.7]
