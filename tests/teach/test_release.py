@@ -96,12 +96,12 @@ def test_a_teacher_reads_every_wrong_answer(path):
     nbformat.validate(nbformat.from_dict(teacher))
     assert "outputs_hidden" not in text(teacher)
     below = {
-        part_of(before): cell["source"]
+        part_of(before)[0]: cell["source"]
         for before, cell in zip(teacher["cells"], teacher["cells"][1:], strict=False)
         if cell["source"].startswith("#### For the teacher")
     }
     for exercise in exercises(number_of(path.name)):
-        notes = below.pop((exercise.id, "solution"))
+        notes = below.pop(exercise.id)
         for name, said in exercise.misconceptions.items():
             assert f"- `{name}`: {said}" in notes
             assert f"def {name}(" in notes
