@@ -16,8 +16,10 @@ names below load what they need when they are first used, so that importing the 
     SpeculativeTokenIterator    the same with drafts: look-up (NGram), models, heads, trees
     AsyncMlxLM                  many callers at once, who share what they have in common
     SamplerOptions, Sampler     how a token is drawn; slots for a loop of one's own
+    same_bits                   a text's logits to the last bit, however it is read
     menu, rules, transforms     logits processors; how drafts are kept; penalties and cuts
     forecast, doctor            what drafts would bring here; whether this machine is set up well
+    audit                       whether an engine, ours or another, is lossless
     lablib.inference            all of these, grammars, particles, beams and more
     ==========================  ================================================================
 """
@@ -47,6 +49,7 @@ __version__ = "0.1.0"
 __getattr__, __dir__, __all__ = exports(
     __name__,
     {
+        "lablib.cache.same_bits": "same_bits",
         "lablib.definitions": "by_definition",
         "lablib.machine.backend": "set_threads",
         "lablib.course": "check hint progress solution",
@@ -63,6 +66,7 @@ __getattr__, __dir__, __all__ = exports(
         "lablib.models": ("LanguageModel gpt_config hybrid_config llama_config load load_head"),
         "lablib.course.plots.chat": "chat",
         "lablib.text": "Completion generate on_text stream",
+        "lablib.tools.audit": "audit",
         "lablib.tools.forecast": "forecast",
         "lablib.tools.saving": "save",
     },

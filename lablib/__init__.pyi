@@ -5,6 +5,7 @@ from lablib import inference as inference
 from lablib import machine as machine
 from lablib import models as models
 from lablib import tools as tools
+from lablib.cache.same_bits import same_bits as same_bits
 from lablib.course import check as check
 from lablib.course import hint as hint
 from lablib.course import progress as progress
@@ -50,6 +51,7 @@ from lablib.text import Completion as Completion
 from lablib.text import generate as generate
 from lablib.text import on_text as on_text
 from lablib.text import stream as stream
+from lablib.tools.audit import audit as audit
 from lablib.tools.forecast import forecast as forecast
 from lablib.tools.saving import save as save
 

@@ -84,6 +84,7 @@ def _parser() -> argparse.ArgumentParser:
     forecast.add_argument("--check", action="store_true", help="then measure the best one")
     forecast.set_defaults(run=_forecast)
 
+    _add_audit(commands)
     sweep.add_to(commands)
     bench.add_to(commands)
 
@@ -95,6 +96,18 @@ def _parser() -> argparse.ArgumentParser:
     site.add_to(commands)
     classroom.add_to(commands)
     return parser
+
+
+def _add_audit(commands: Any) -> None:
+    audit = commands.add_parser("audit", help="is an engine lossless? two tiny models tell")
+    audit.add_argument(
+        "engine", nargs="?", default="lablib", help="lablib (the default), mlx-lm, module:function"
+    )
+    audit.add_argument("--texts", type=int, default=20_000, help="how many (default: 20,000)")
+    audit.add_argument("--temperature", type=float, default=0.6)
+    audit.add_argument("--seed", type=int, default=0)
+    audit.add_argument("--logprobs-at", type=float, help="the temperature they are said to be at")
+    audit.set_defaults(run=_audit)
 
 
 def _add_train(commands: Any) -> None:
@@ -211,6 +224,15 @@ def _evaluate(options: argparse.Namespace) -> int:
         return 0 if options.quick or passed else 1
 
     return sweep.as_ranks(options, work)
+
+
+def _audit(options: argparse.Namespace) -> int:
+    from lablib.tools.audit import audit
+
+    wanted = {name: getattr(options, name) for name in ("temperature", "seed", "logprobs_at")}
+    report = audit(options.engine, options.texts, **wanted)
+    print(report)
+    return 1 if report.biased else 0
 
 
 def _forecast(options: argparse.Namespace) -> None:

@@ -255,12 +255,12 @@ BUGS = [
         "why": "the tolerance grows with the student's answer: huge wrong numbers pass",
     },
     {
-        "id": "lessons-floor",
+        "id": "lessons-shared",
         "room": "course/checks+lessons",
         "file": "lablib/course/lessons/lesson_06/widgets.py",
-        "old": "stops[:, : floor - 1] = self._risk[:, : floor - 1] == 0.0",
-        "new": "stops[:, :floor] = self._risk[:, :floor] == 0.0",
-        "why": "off by one: lesson 06's vote may not stop at the floor, only after it",
+        "old": "allowed = StopRule(confidence).allowed_risk(self.n)",
+        "new": "allowed /= self.n",
+        "why": "lesson 06's looks share the promise equally, not as the library's do",
     },
     {
         "id": "lessons-quantised",

@@ -7,6 +7,7 @@ from operator import add, eq
 from typing import Any
 
 from lablib.cache import kv
+from lablib.cache.same_bits import check_model
 from lablib.inference.sampling.options import SamplerOptions
 from lablib.inference.sampling.processors import LogitsProcessor
 from lablib.inference.stop_strings import check_stop, check_tokenizer
@@ -162,6 +163,7 @@ def check_prompt(
     """Return the prompt as ids that the model knows; ``name`` is the caller's word for it."""
     if not callable(model):
         raise BadType(f"{name} must be callable, got {instead_of_model(model)}")
+    check_model(name, model)
     return token_ids(argument, prompt, vocab_size_of(model, name))
 
 

@@ -71,6 +71,8 @@ def doctor() -> Report:
     }
     advice = _platform_advice()
     try:
+        from lablib.machine import one_order
+
         import mlx.core as mx
     except ImportError as error:
         facts["mlx"] = f"does not import: {error}"
@@ -82,6 +84,9 @@ def doctor() -> Report:
     share = measure_share() if backend.core() else None
     if share is not None:
         facts["few rows"] = _describe_few_rows(share)
+    reason = one_order.obstacle()
+    proved = "inside lablib.same_bits(): 1 to 64 rows, with and without padding, are equal"
+    facts["same bits"] = f"not here: {reason}" if reason else proved
     if policy is not None:
         facts["scheduling"] = policy
     facts["compiler"] = shutil.which("g++") or "none: mx.compile runs uncompiled on the CPU"

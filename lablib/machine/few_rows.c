@@ -7,6 +7,9 @@
    The numbers of a row don't depend on how many rows there are: each sum has one order. */
 
 #include <stddef.h>
+#ifdef __SSE__
+#include <xmmintrin.h>
+#endif
 
 #if defined(__AVX__)
 enum { LANES = 8 }; /* floats of a vector; 16 are no faster, as few of them lie in one cache line */
@@ -170,17 +173,125 @@ static void strips(const product *p) {
     if (column < p->columns) narrow_strip(p, column);
 }
 
+/* --- any product, in the one order of lablib.same_bits: each number is a sum from the first k to the
+   last, whatever the sizes and the layout, so that zeros before or after it change nothing --- */
+
+enum { HEIGHT = 96 }; /* rows of A for each copy of B's */
+enum { BLOCK = 256 }; /* rows of B in a copy: 32 KB */
+enum { NARROW = 1 };  /* vectors of a strip's last columns, where they are few */
+
+static int is_strict;
+
+/* Say whether all products are to be added in one order from now on. */
+void few_rows_strict(int yes) { is_strict = yes; }
+
+/* A's numbers lie `down` apart from row to row and `on` along a row. */
+typedef struct {
+    const float *at;
+    ptrdiff_t down, on;
+} left;
+
+/* Copy columns of B for vectors to read: copy[k][j]. The columns that it hasn't are 0. */
+static void lay_out(const product *p, int is_trans, int column, int width, int from, int to,
+                    float (*copy)[WIDTH]) {
+    int j = 0;
+    if (!is_trans)
+        for (int k = from; k < to; k++)
+            for (j = 0; j < width; j++) copy[k - from][j] = p->b[k * p->ldb + column + j];
+    for (; j + 4 <= width; j += 4) {
+        const float *b = p->b + (column + j) * p->ldb;
+        int k = from;
+#ifdef __SSE__
+        for (; k + 4 <= to; k += 4) {
+            quad four[4];
+            for (int n = 0; n < 4; n++) four[n] = *(const quad *)(b + n * p->ldb + k);
+            _MM_TRANSPOSE4_PS(four[0], four[1], four[2], four[3]);
+            for (int n = 0; n < 4; n++) *(quad *)&copy[k - from + n][j] = four[n];
+        }
+#endif
+        for (; k < to; k++)
+            for (int n = 0; n < 4; n++) copy[k - from][j + n] = b[n * p->ldb + k];
+    }
+    for (; j < width; j++)
+        for (int k = from; k < to; k++) copy[k - from][j] = p->b[(column + j) * p->ldb + k];
+    for (int k = from; width < WIDTH && k < to; k++)
+        for (j = width; j < WIDTH; j++) copy[k - from][j] = 0;
+}
+
+INLINE void tile_in_order(left a, const float *b, ptrdiff_t ldb, int depth, const int rows,
+                          const int across, float (*sums)[WIDTH]) {
+    vector tile[UP][ACROSS];
+    for (int i = 0; i < rows; i++)
+        for (int v = 0; v < across; v++) tile[i][v] = *(const vector *)(sums[i] + v * LANES);
+    for (int k = 0; k < depth; k++)
+        for (int i = 0; i < rows; i++)
+            for (int v = 0; v < across; v++)
+                tile[i][v] += *(const vector *)(b + k * ldb + v * LANES) * a.at[i * a.down + k * a.on];
+    for (int i = 0; i < rows; i++)
+        for (int v = 0; v < across; v++) *(vector *)(sums[i] + v * LANES) = tile[i][v];
+}
+
+INLINE void rows_in_order(left a, int count, const float *b, ptrdiff_t ldb, int depth,
+                          const int across, float (*sums)[WIDTH]) {
+    for (; count >= UP; count -= UP, a.at += UP * a.down, sums += UP)
+        tile_in_order(a, b, ldb, depth, UP, across, sums);
+    switch (count) {
+        case 5: tile_in_order(a, b, ldb, depth, ROWS(5), across, sums); break;
+        case 4: tile_in_order(a, b, ldb, depth, ROWS(4), across, sums); break;
+        case 3: tile_in_order(a, b, ldb, depth, ROWS(3), across, sums); break;
+        case 2: tile_in_order(a, b, ldb, depth, ROWS(2), across, sums); break;
+        case 1: tile_in_order(a, b, ldb, depth, ROWS(1), across, sums);
+    }
+}
+
+static void strip_in_order(const product *p, left a, int is_trans, int top, int height, int column) {
+    int width = p->columns - column < WIDTH ? p->columns - column : WIDTH;
+    int is_direct = !is_trans && width == WIDTH && height <= UP; /* each number is read once */
+    int is_more = p->alpha == 1 && p->beta == 1; /* the sums in C go on */
+    float copy[BLOCK][WIDTH], sums[HEIGHT][WIDTH];
+    for (int i = 0; i < height; i++)
+        for (int j = 0; j < WIDTH; j++)
+            sums[i][j] = is_more && j < width ? p->c[(top + i) * p->ldc + column + j] : 0;
+    for (int from = 0; from < p->depth; from += BLOCK) {
+        int to = from + BLOCK < p->depth ? from + BLOCK : p->depth;
+        left block = {a.at + top * a.down + from * a.on, a.down, a.on};
+        const float *b = is_direct ? p->b + from * p->ldb + column : copy[0];
+        ptrdiff_t ldb = is_direct ? p->ldb : WIDTH;
+        if (!is_direct) lay_out(p, is_trans, column, width, from, to, copy);
+        if (width <= NARROW * LANES)
+            rows_in_order(block, height, b, ldb, to - from, NARROW, sums);
+        else
+            rows_in_order(block, height, b, ldb, to - from, ACROSS, sums);
+    }
+    for (int i = 0; i < height; i++)
+        for (int j = 0; j < width; j++)
+            if (is_more)
+                p->c[(top + i) * p->ldc + column + j] = sums[i][j];
+            else
+                put(p, top + i, column + j, sums[i][j]);
+}
+
+static void in_order(const product *p, left a, int is_trans) {
+    for (int top = 0; top < p->rows; top += HEIGHT) {
+        int height = p->rows - top < HEIGHT ? p->rows - top : HEIGHT;
+        for (int column = 0; column < p->columns; column += WIDTH)
+            strip_in_order(p, a, is_trans, top, height, column);
+    }
+}
+
 void cblas_sgemm(int order, int trans_a, int trans_b, int rows, int columns, int depth, float alpha,
                  const float *a, int lda, const float *b, int ldb, float beta, float *c, int ldc) {
-    int is_ours = order == ROW_MAJOR && trans_a == NO_TRANS &&
-                  (trans_b == TRANS || trans_b == NO_TRANS) && rows > 0 && rows <= MOST_ROWS &&
-                  columns > 0 && depth > 0 && alpha != 0;
-    if (!is_ours) {
-        openblas(order, trans_a, trans_b, rows, columns, depth, alpha, a, lda, b, ldb, beta, c, ldc);
-        return;
-    }
+    int is_known = order == ROW_MAJOR && (trans_a == TRANS || trans_a == NO_TRANS) &&
+                   (trans_b == TRANS || trans_b == NO_TRANS) && rows > 0 && columns > 0 &&
+                   depth > 0 && alpha != 0;
+    int is_few = is_known && trans_a == NO_TRANS && rows <= MOST_ROWS;
     product p = {rows, columns, depth, a, b, c, lda, ldb, ldc, alpha, beta};
-    if (trans_b == TRANS)
+    if (is_known && is_strict)
+        in_order(&p, (left){a, trans_a == TRANS ? 1 : lda, trans_a == TRANS ? lda : 1},
+                 trans_b == TRANS);
+    else if (!is_few)
+        openblas(order, trans_a, trans_b, rows, columns, depth, alpha, a, lda, b, ldb, beta, c, ldc);
+    else if (trans_b == TRANS)
         dots(&p);
     else
         strips(&p);

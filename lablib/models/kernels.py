@@ -15,6 +15,8 @@ from collections.abc import Sequence
 from functools import lru_cache, partial
 from typing import Any
 
+from lablib.machine import one_order
+
 import mlx.core as mx
 import numpy as np
 
@@ -85,7 +87,7 @@ def attention(
     batch, heads, length, width = q.shape
     kv_heads, seen = k.shape[1:3]
     small = length >= _MANY and length * seen <= _MOST  # several copies of the scores
-    if not (small and _is_ours(q)):
+    if not (small and _is_ours(q)) or one_order.is_on():
         return mx.fast.scaled_dot_product_attention(q, k, v, scale=scale, mask=mask)
     groups = batch, kv_heads, heads // kv_heads, length
     queries = (q * scale).reshape(*groups, width)
@@ -141,13 +143,14 @@ def shared_attention(
         scores = mx.where(seen, scores, -mx.inf)
     shared = _by_head(alone) @ prefix_k[0].swapaxes(-1, -2)  # one product for all rows
     scores = mx.concatenate([_by_row(shared, rows), scores], axis=-1)
-    if scores.size >= _SCORES and _is_ours(scores):
+    if scores.size >= _SCORES and _is_ours(scores) and not one_order.is_on():
         weights = _softmax(scores)
     else:
         weights = mx.softmax(scores, axis=-1, precise=True)
     shared, weights = mx.split(weights, [prefix_k.shape[2]], axis=-1)
     read = _by_head(shared) @ prefix_v[0]
-    out = _by_row(read, rows) + weights @ v
+    out = _by_row(read, rows)
+    out = mx.addmm(out, weights, v) if one_order.is_on() else out + weights @ v  # or sums go on
     return out.reshape(q.shape)
 
 
@@ -203,7 +206,8 @@ class Rotation:
         self.table: Table | None = None
         self.per_row = isinstance(offset, np.ndarray)
         if mx.default_device() != mx.gpu or self.per_row:
-            if isinstance(offset, int) and length <= 16:  # anew it takes 10 to 100 µs
+            kept = length <= 16 and not one_order.is_on()  # anew it takes 10 to 100 µs
+            if isinstance(offset, int) and kept:
                 self.table = _kept_table(offset, length, head_dim // 2, theta)
             else:
                 self.table = _table(offset, length, head_dim // 2, theta)
@@ -224,9 +228,10 @@ class Rotation:
 
 def _table(offset: int | mx.array | np.ndarray, length: int, half: int, theta: float) -> Table:
     """Return the cosines ``([B, 1,] T, 1, D/2)`` and the sines, with both signs, of the angles."""
-    xp = mx if isinstance(offset, mx.array) else np  # numbers are turned into angles where they are
+    # Numbers are turned into angles where they are: NumPy's cosines may differ in the last bit.
+    xp = mx if isinstance(offset, mx.array) or one_order.is_on() else np
     if isinstance(offset, np.ndarray):
-        positions = offset
+        positions = xp.array(offset)
     else:
         first = offset[:, None, None] if isinstance(offset, mx.array) else offset
         positions = first + xp.arange(length, dtype=xp.float32)

@@ -49,20 +49,19 @@ claim(
 )
 
 # %% after by-hand-layers-answer
-model, _ = lablib.load("target", dtype=mx.float32)
+target, _ = lablib.load("target", dtype=mx.float32)
 claim(
     "The two together are a layer.",
-    hasattr(model.layers[0], "self_attn") and hasattr(model.layers[0], "mlp"),
+    hasattr(target.layers[0], "self_attn") and hasattr(target.layers[0], "mlp"),
 )
 claim(
     "A model is a stack of layers, each with matrices of its own.",
     not mx.array_equal(
-        model.layers[0].self_attn.k_proj.weight, model.layers[1].self_attn.k_proj.weight
+        target.layers[0].self_attn.k_proj.weight, target.layers[1].self_attn.k_proj.weight
     ).item(),
 )
 claim(
-    "A token sees only itself and what is before it: what comes later can't change what it "
-    "finds, nor what the next layer makes of that.",
+    "So what comes later can't change what it finds, nor what the next layer makes of that.",
     changed == [False, False],
 )
 mixed = [
@@ -70,48 +69,63 @@ mixed = [
     for x in (embeddings[:3], embeddings)
 ]
 claim(
-    "A token sees only itself and what is before it: what comes later can't change what it "
-    "finds, nor what the next layer makes of that.",
+    "So what comes later can't change what it finds, nor what the next layer makes of that.",
     not np.allclose(mixed[0], mixed[1][:3]),
 )  # if it saw what comes later
 
-# %% after library-parts-run
+# %% after by-hand-picture-run
+shown = attention_weights(model, text[:12])
+claim(
+    "Each row is a token that looks, each column one that is looked at, and a dark cell is a "
+    "large weight.",
+    np.allclose(shown.sum(axis=2), 1) and tuple(sorted(Attending.STEPS)) == Attending.STEPS,
+)
+claim(
+    "The grey half is the causal mask: what comes later is not seen.",
+    not shown[:, ~np.tri(12, dtype=bool)].any(),
+)
 heads = model.config.num_attention_heads
 claim(
-    "Then split_heads deals the numbers out: a real layer attends several times side by "
-    "side, each time with a share of them, and each of these is a head.",
-    heads > 1 and base.kernels.split_heads(mx.zeros((1, 5, 6)), 1, 5, 3).shape == (1, 3, 5, 2),
+    "A real layer attends several times side by side, each time with a share of the numbers.",
+    heads > 1 and heads * model.config.head_dim == model.config.hidden_size,
 )
 claim(
-    "Then split_heads deals the numbers out: a real layer attends several times side by "
-    "side, each time with a share of them, and each of these is a head.",
-    heads * model.config.head_dim == model.config.hidden_size,
+    "Now a real layer: our target reads the beginning of a story, and its last token has just "
+    "arrived.",
+    len(shown) == len(model.layers) and tokenizer.decode(text[:12]).endswith("kite"),
 )
+
+# %% after by-hand-picture-answer
+drawn = Attending(pieces[:12], shown)
+alone = drawn.compute(12, 7, "keep")
 claim(
-    "The three matrices are q_proj, k_proj and v_proj.",
-    "q_proj" in base.Attention.__init__.__code__.co_names
-    and mx.allclose(layer.q_proj(x), x @ mx.array(to_query, dtype=mx.float32)).item(),
+    "Switch older keys and values to keep: one row is left, the last.",
+    alone["first"] == 11 and drawn.compute(12, 7, "recompute")["first"] == 0,
 )
-unturned = [layer(x[:, mx.array(order)], base.Past(None))[0, 2] for order in ([0, 1, 2], [1, 0, 2])]
+fewer = attention_weights(model, text[:8])
 claim(
-    "The rotation turns queries and keys by the token's place: without it one attention "
-    "would not see the order of the words before.",
-    mx.allclose(*unturned, atol=1e-5).item(),
+    "Go back, and move tokens so far: one row and one column come or go, and no other cell "
+    "changes.",
+    np.allclose(fewer, shown[:, :8, :8], atol=1e-5),
 )
-one_layer = lablib.LanguageModel(lablib.llama_config(8, 8, n_heads=1, n_layers=1), seed=0)
-turned = [one_layer(mx.array([order]))[0, 2] for order in ([0, 1, 2], [1, 0, 2])]
+claim("That is why keeping is allowed.", np.allclose(fewer, shown[:, :8, :8], atol=1e-5))
+least = np.abs(alone["weights"] - drawn.compute(12, 7, "recompute")["weights"]).max()
 claim(
-    "The rotation turns queries and keys by the token's place: without it one attention "
-    "would not see the order of the words before.",
-    not mx.allclose(*turned, atol=1e-5).item(),
+    "The others were computed in vain, because what is written next comes from the last row alone.",
+    least == 0,
 )
+first_taken = shown[:, 4:, 0].mean(axis=1)
+before = np.array([[rows[i, i - 1] for i in range(4, 12)] for rows in shown]).mean(axis=1)
 claim(
-    "A whole model takes a list of such caches, one for each layer, and moves them on.",
-    len(cache) == len(model.layers) and all(isinstance(each, KVCache) for each in cache),
+    "In layer 4 most tokens look at the first, which says nothing; in layer 5 they look at the "
+    "one before them more than in any other layer.",
+    first_taken[3] > 0.4 and first_taken.argmax() == 3 and before.argmax() == 4,
 )
+
+# %% after library-parts-run
 claim(
-    "A whole model takes a list of such caches, one for each layer, and moves them on.",
-    kv.offset(cache) == len(text),
+    "A model takes a list of caches, one for each layer, and moves them on.",
+    len(cache) == len(model.layers) and kv.offset(cache) == len(text),
 )
 claim(
     "Reading a text in two parts gives the same logits as reading it at once, up to "
@@ -134,22 +148,6 @@ kv.trim(shorter, 5)
 claim(
     "Trimming takes the last tokens back, in every layer, or refuses and changes nothing:",
     {each.offset for each in shorter} == {len(text) - 5},
-)
-
-# %% after library-endings-run
-claim(
-    "A copy of the cache lets one prompt have two endings, and the prompt is read once.",
-    kv.offset(read_once) == len(opening) - 1,
-)
-alone = lablib.TokenIterator(model, opening, **options)
-shared = lablib.TokenIterator(model, opening[-1:], cache=kv.copy(read_once), **options)
-claim(
-    "A copy of the cache lets one prompt have two endings, and the prompt is read once.",
-    [token.id for token in alone] == [token.id for token in shared],
-)
-claim(
-    "A copy of the cache lets one prompt have two endings, and the prompt is read once.",
-    shared.stats["token_forwards"] == alone.stats["token_forwards"] - len(opening) + 1,
 )
 
 # %% after predict-count
@@ -195,6 +193,7 @@ claim(
     "For ours it is the cache, by far; for the large one it is the weights.",
     large["weights"] > 5 * large["mib"][0],
 )
+read_once = kv.copy(cache)
 two_readers = kv.expand(read_once, 2)
 claim(
     "But the cache grows with every token, and with every reader's text; the weights don't.",
@@ -241,31 +240,6 @@ claim(
     np.isclose(large["layer"][1] / large["layer"][0], eight.heads / eight.kv_heads),
 )
 
-# %% after predict-rounding-answer
-claim(
-    "Here, next to nothing: no probability changes by as much as 0.001.",
-    0 < distance[8] <= distance[4] < 0.001,
-)
-claim("The same prompt is read with three caches.", len({32, *share}) == 3)
-claim(
-    "The distance is the largest change of any probability of the next token.",
-    min(distance.values()) > 0,
-)
-claim(
-    "Each number can be stored in 8 or 4 bits, with one scale and one offset for every 64 numbers.",
-    rounded[0].group_size == 64 and [*share] == [8, 4],
-)
-claim(
-    "The scale and the offset are not free: spread over 64 numbers they cost each "
-    "number one more bit here.",
-    all(np.isclose(share[bits] * 32, bits + 2 * 32 / 64) for bits in share) and 2 * 32 / 64 == 1,
-)
-claim(
-    "The scale and the offset are not free: spread over 64 numbers they cost each "
-    "number one more bit here.",
-    abs(share[4] * 32 - 4 - 1) < 1e-6,
-)
-
 # %% after theory-time-answer
 claim(
     "The memory is exact: a key and a value for each layer, head and token, with room for"
@@ -275,7 +249,7 @@ claim(
 claim(
     "The memory is exact: a key and a value for each layer, head and token, with room for"
     " 256 tokens at a time.",
-    cache[0].keys.shape[2] == 256 and KVCache.step == 256,
+    cache[0].keys.shape[2] == 256 == cache[0].step,
 )
 claim(
     "By the count, reading 32 tokens is 32 times the work of reading one.",
@@ -288,6 +262,20 @@ claim(
         6 <= sum(a <= s <= b for s in each) <= 10
         for a, b, each in zip(low, high, seconds.values(), strict=True)
     ),
+)
+
+# %% after theory-roof-run
+claim(
+    "We divide bytes by seconds, and time a model as deep, but so narrow that it has next to no "
+    "weights.",
+    len(thin.layers) == len(model.layers) and weights_of(thin) < weights / 50,
+)
+
+# %% after theory-roof-answer
+claim(
+    "The third line is a price that each model of so many layers pays, small or large; in a small "
+    "model it is a good part of the whole.",
+    start / one > 0.1,
 )
 
 # %% after summary

@@ -1,6 +1,7 @@
 """What checks the sentences of lesson 07 · Speculative decoding."""
 
 from lablib.course.lessons.lesson_07.widgets import whole_rounds
+from lablib.machine import backend
 
 # %% after by-hand-loop
 assert text == write(large, ["the"], 7)
@@ -69,9 +70,15 @@ claim(
     "Its round, from lablib/inference/decoding/decoder.py, has the same steps:",
     [step for step in steps if step in source] == sorted(steps, key=source.index),
 )
+some = np.array([tokenizer.encode("On a sunny day, Mia finds a red ball in the garden.")])
 claim(
-    "A forward of five tokens may round another way than five forwards of one, and half precision "
-    "rounds most: the weights are loaded in float32 (32 bits a number).",
+    "On Linux even the bits are the same: a forward of five tokens is rounded as five forwards "
+    "of one.",
+    backend.blas().few_rows is None or (read(target, some, 5) == read(target, some, 1)).all(),
+)
+claim(
+    "Elsewhere it may round another way, and half precision rounds most: so the weights are "
+    "loaded in float32 (32 bits a number).",
     np.finfo(np.float16).eps > np.finfo(np.float32).eps == 2**-23,
 )
 
@@ -214,15 +221,37 @@ claim(
     "Whatever both ways pay alike pulls a speed-up towards ×1.",
     all(abs(with_start(40, s, 10) - 1) < abs(s - 1) for s in (0.5, 0.8, 1.2, 2, 3)),
 )
+
+# %% after same-bits-answer
+strict = {name: pair for (name, switch), pair in bits.items() if switch == "same_bits"}
+loose = {name: pair for (name, switch), pair in bits.items() if switch != "same_bits"}
 claim(
-    "Above: the prices were taken from single rounds at another moment, "
-    "and T(k) never counts less than T(k − 1).",
-    list(costs.target) == sorted(costs.target),
+    "Floats round, so a sum hangs on its order, and a fast product chooses one by how many rows "
+    "there are.",
+    (0.1 + 0.2) + 0.3 != 0.1 + (0.2 + 0.3) and max(equal for equal, _ in loose.values()) < 1,
 )
-slow = np.maximum.accumulate([1.0, 2.0, 1.5, 1.6, 1.7])  # one slow moment, at k = 2
 claim(
-    "A slow moment at a small k can make longer rounds look dear, too.",
-    bool((slow[2:] > [1.5, 1.6, 1.7]).all()),
+    "On Linux lablib adds up fewer than 16 tokens in one order. lablib.same_bits() keeps one for "
+    "all of them, and takes a little longer.",
+    not strict or (read(target, rows[:1, :30], 15) == read(target, rows[:1, :30], 1)).all(),
+)
+claim(
+    "Below, rows of random tokens are read alone, each at once, and then all together, five tokens "
+    "at a time; in float32, and with each product rounded to half precision, as GPUs do.",
+    rows.shape == (24, 120) and batch.shape == (*rows.shape, target.vocab_size),
+)
+claim(
+    "Without the switch most logits differ in their last digits.",
+    not strict or max(equal for equal, _ in loose.values()) < 0.5,
+)
+claim(
+    "In float32 a token flips only if the two best are all but equal; half precision has coarser "
+    "digits, and there it happens sooner.",
+    loose["float32"][1] <= loose["half"][1],
+)
+claim(
+    "Inside same_bits every logit is equal, and nothing flips.",
+    all(pair == (1, 0) for pair in strict.values()),
 )
 
 # %% after summary

@@ -79,8 +79,8 @@ claim(
     [*inspect.signature(rules.rejection).parameters] == ["p", "q", "drafts"],
 )
 claim(
-    "Each returns with what probability exactly n drafts are kept, and the distribution of the "
-    "token after them.",
+    "Each returns two things: for every n the probability that exactly n drafts are kept, and the "
+    "distribution of the token after them.",
     np.isclose(ends.kept.sum().item(), 1) and np.allclose(ends.following.sum(axis=1), 1),
 )
 claim(
@@ -361,8 +361,8 @@ claim(
     fall["match"] > 0.1 > fall["rejection"],
 )
 claim(
-    "On sums a round of four keeps nothing more often than coins of one α, the diamonds: lesson 07 "
-    "shows why.",
+    "On sums a round of four loses all its drafts more often than coins of one α, the diamonds: "
+    "lesson 07 shows why.",
     GAMMA == 4 and whole["shares"][0] > whole["coins"][0],
 )
 

@@ -2,7 +2,10 @@
 
 from itertools import pairwise
 
-from lablib.inference import AdaptiveLength
+from lablib.course.lessons.lesson_09.exercises_dropping import first_token
+from lablib.inference import AdaptiveLength, Proposal
+from lablib.inference.speculation.proposal import check_proposal
+from lablib.validation import BadValue
 
 # %% after by-hand-size-answer
 claim(
@@ -311,6 +314,70 @@ for task, name in product(few, some):
     below += [plainly < four.cost] if promise < 1 else []
 claim("Below ×1 four drafts are too many.", all(below))
 
+# %% after dropping-answer
+exact = {  # every draft offered, dropped below 1/2, dropped unseen
+    "every draft is offered": first_token(p_two, q_two, np.ones(2)),
+    "dropped where q(x) < 1/2": first_token(p_two, q_two, 1.0 * (q_two >= 0.5)),
+    "dropped by a coin": first_token(p_two, q_two, np.full(2, 0.5)),
+}
+claim(
+    "A draft model that is unsure should offer fewer drafts.",
+    best_draft_tokens(0.3, Costs((1, 1.1), 0.1), 8)
+    < best_draft_tokens(0.8, Costs((1, 1.1), 0.1), 8),
+)
+claim(
+    "The target has p = (½, ½), the draft model q = (0.7, 0.3).",
+    p_two.tolist() == [0.5, 0.5] and q_two.tolist() == [0.7, 0.3],
+)
+claim(
+    "In 65 %.",
+    np.allclose([found[0] for found in exact.values()], [0.5, 0.65, 0.5])
+    and all(abs(first[what] - found[0]) < 0.01 for what, found in exact.items()),
+)
+claim(
+    "The rule keeps all that p has of the first word, a half.",
+    np.isclose(min(p_two[0], q_two[0]), 0.5),
+)
+claim(
+    "Then plain p follows each drop, and brings 15 % more.",
+    np.isclose(q_two[1] * p_two[0], 0.15),
+)
+claim(
+    "A coin that hasn't seen x does no harm.",
+    np.allclose(exact["dropped by a coin"], p_two),
+)
+claim(
+    "The rule counts on it that x is offered as often as q says.",
+    all(np.allclose(first_token(p_two, q_two, np.full(2, c)), p_two) for c in (0.0, 0.3, 1.0)),
+)
+
+
+def refused(blind):
+    proposal = Proposal(mx.array([[1]]), mx.full((1, 1, 2), 0.5), drawn=True, blind=blind)
+    try:
+        check_proposal(proposal, [1], 2, False)
+    except BadValue as error:
+        return "blind=True" in str(error)
+    return False
+
+
+claim(
+    "The engine asks a drafter's offers before it draws, and refuses a Proposal with a q that "
+    "doesn't say blind=True.",
+    refused(False) and not refused(True),
+)
+certain = np.array([np.where(np.arange(2) == x, 1.0, 0.0) for x in range(2)])
+claim(
+    "A guess without a q may be dropped at will: it is judged as certain, and that is right for "
+    "any guess.",
+    all(np.allclose(first_token(p_two, row, c * row), p_two) for row in certain for c in (0, 1)),
+)
+claim(
+    "So a length may hang on the text, on q and on earlier drafts, but not on the token that was "
+    "drawn.",
+    not np.allclose(exact["dropped where q(x) < 1/2"], p_two),
+)
+
 # %% after batch-answer
 one, *_, last = table
 claim(
@@ -343,20 +410,6 @@ claim(
     "at the very best: the best γ is 0 even if drafts are free.",
     all(best_draft_tokens(alpha, busy, 4) == 0 for alpha in (0.5, last.alpha, 1.0)),
 )
-seen = [kept_after(n) for n in (1, 2, 4, 8)]
-claim(
-    "Rejection keeps 1 − TV(p, q): a good draft's distribution is near the target's.",
-    np.isclose(np.minimum(p, q).sum(), 1 - np.abs(p - q).sum() / 2),
-)
-claim(
-    "Σ p²: a student with one example is a lookup, and not the best one.",
-    np.isclose(seen[0], (p * p).sum()) and seen[0] < p.max(),
-)
-claim("More examples help slowly.", seen == sorted(seen) and 0.8 < seen[-1] < 0.9)
-claim(
-    "If the teacher shows its whole distribution, q = p after a single lesson.",
-    np.isclose(np.minimum(p, p).sum(), 1),
-)
 ratio = np.array(p_row) / np.array(q_row)
 claim(
     "A is drafted twice as often as it should be, B half as often: A B exactly as often as the "
@@ -388,4 +441,9 @@ claim(
 claim(
     "It is 0 where even one draft does not pay, and it changes with the text.",
     best_draft_tokens(0.5, Costs((1.0, 1.5), 0.5), 1) == 0 and length[0].mean() > length[2].mean(),
+)
+claim(
+    "How many are offered may hang on anything but the tokens that were drawn.",
+    not np.allclose(exact["dropped where q(x) < 1/2"], p_two)
+    and np.allclose(exact["dropped by a coin"], p_two),
 )

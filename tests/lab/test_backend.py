@@ -204,6 +204,9 @@ def test_doctor_reports_and_advises() -> None:
     assert {"machine", "python", "packages", "device", "blas"} <= report.facts.keys()
     assert "missing" not in report.facts["packages"]
     assert str(report).splitlines()[-1].strip().startswith("advice")
+    assert report.facts["same bits"].startswith(
+        "inside lablib.same_bits()" if backend.blas().few_rows else "not here"
+    )
 
 
 def test_half_as_fast_is_a_share_of_a_half(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -216,6 +219,7 @@ def test_half_as_fast_is_a_share_of_a_half(monkeypatch: pytest.MonkeyPatch) -> N
 def test_doctor_names_the_slow_library() -> None:
     result = run("import lablib; print(lablib.doctor())", LABLIB_BLAS="off")
     assert "slow products: LABLIB_BLAS=off" in result.stdout
+    assert "same bits  not here: few_rows.c is not in use (LABLIB_BLAS=off)" in result.stdout
 
 
 def test_doctor_sees_an_old_glibc_and_an_intel_mac(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -29,6 +29,9 @@ PLANTED = {
     "one number too many": ("j < WIDTH; j++) put", "j <= WIDTH; j++) put"),
     "alpha is left out": ("p->alpha * sum + p->beta", "sum + p->beta"),
     "columns beyond a strip": ("int width = p->columns - column;", "int width = WIDTH;"),
+    "a copy's columns that B hasn't": ("j + 4 <= width; j += 4", "j < width; j += 4"),
+    "a height is forgotten": ("p->rows - top < HEIGHT ?", "p->rows < HEIGHT ?"),
+    "A's layout is forgotten": ("trans_a == TRANS ? 1 : lda", "lda"),
 }
 
 
@@ -44,8 +47,56 @@ def runnable() -> list[str]:
 @pytest.mark.parametrize("processor", runnable())
 def test_random_products_are_right(processor: str, count: int, tmp_path: Path) -> None:
     few_rows.build(tmp_path / "made.so", processor)
-    library = products.load(str(tmp_path / "made.so"), BLAS.path)
-    assert products.wrong(library, count, seed=count) == 0
+    made = str(tmp_path / "made.so"), BLAS.path
+    assert products.wrong(products.load(*made), count, seed=count) == 0
+    assert products.wrong(products.load(*made, strict=True), count // 10, count, 200) == 0
+
+
+@needs_compiler
+@pytest.mark.parametrize("count", [60, pytest.param(6000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("processor", runnable())
+def test_in_one_order_bits_hang_on_a_row_and_a_column_only(
+    processor: str, count: int, tmp_path: Path
+) -> None:
+    few_rows.build(tmp_path / "made.so", processor)
+    library = products.load(str(tmp_path / "made.so"), BLAS.path, strict=True)
+    rng = np.random.default_rng(count)
+    for _ in range(count):
+        rows, columns, depth = (int(rng.integers(1, most)) for most in (200, 100, 700))
+        a, b = normal(rows, depth), normal(depth, columns)
+        whole = product(library, a, b)
+        for trans in ((True, False), (False, True), (True, True)):
+            np.testing.assert_array_equal(product(library, a, b, trans), whole)
+        row, column, zeros = int(rng.integers(rows)), int(rng.integers(columns)), rng.integers(9)
+        is_trans = False, bool(rng.integers(2))
+        part = product(library, a[row:], b[:, column:], is_trans)
+        np.testing.assert_array_equal(part, whole[row:, column:])
+        alone = product(library, a[row : row + 1], b, is_trans)
+        np.testing.assert_array_equal(alone, whole[row : row + 1])
+        wide = np.pad(a, [(0, 0), (zeros, 3)]), np.pad(b, [(zeros, 3), (0, 0)], constant_values=7)
+        np.testing.assert_array_equal(product(library, *wide, is_trans), whole)
+        first, last = np.split(a, [depth // 3], 1), np.split(b, [depth // 3])
+        so_far = product(library, first[0], last[0]) if depth > 2 else np.zeros_like(whole)
+        ends = product(library, first[1], last[1], is_trans, so_far)
+        np.testing.assert_array_equal(ends, whole)  # a sum goes on where C has begun it
+
+
+def product(
+    library: ctypes.CDLL,
+    a: np.ndarray,
+    b: np.ndarray,
+    is_trans: tuple[bool, bool] = (False, False),
+    so_far: np.ndarray | None = None,
+) -> np.ndarray:
+    """Return a b, or ``so_far`` and a b, of matrices that lie in memory as ``is_trans`` says."""
+    sizes = len(a), b.shape[1], len(b)
+    pair = [np.ascontiguousarray(m.T if t else m) for m, t in zip((a, b), is_trans, strict=True)]
+    c = np.zeros(sizes[:2], np.float32) if so_far is None else so_far
+    trans = [products.TRANS if each else products.NO_TRANS for each in is_trans]
+    beta = 0.0 if so_far is None else 1.0
+    return products.run(
+        library, products.Call(products.ROW_MAJOR, tuple(trans), sizes, 1.0, *pair, beta, c)
+    )
 
 
 @pytest.mark.thorough  # a test of tests

@@ -17,7 +17,7 @@ PUBLIC |= {name: getattr(lablib, name) for name in lablib.__all__}
 # What one gets and does not make; what takes nothing; what the lessons' readers call.
 RESULTS = {"AdaptiveVotes", "Candidate", "Completion", "SampleResult", "Samples", "Token", "Votes"}
 RESULTS |= {"Particles"}
-TAKES_NOTHING = {"Drafter", "by_definition", "doctor", "set_threads"}
+TAKES_NOTHING = {"Drafter", "by_definition", "doctor", "same_bits", "set_threads"}
 READERS = {"check", "hint", "progress", "solution", "bias"}
 MODULES = {"menu", "rules", "transforms"}
 ENTRIES = sorted({*PUBLIC} - RESULTS - TAKES_NOTHING - READERS - MODULES)

@@ -1,12 +1,73 @@
 """The widgets of lesson 02 compute what they say."""
 
 import lablib
-from lablib.course.lessons.lesson_02.widgets import CacheCost, CacheMemory, Shape, forward_cost
+from lablib.cache import kv
+from lablib.course.lessons.lesson_02.widgets import (
+    Attending,
+    CacheCost,
+    CacheMemory,
+    Shape,
+    attention_weights,
+    forward_cost,
+)
 
+import mlx.core as mx
+import numpy as np
 import pytest
 from oracles.drawn import charted, curves, read
 
 SHAPES = {"small": Shape(2, 4, 1, 8, 1000), "even": Shape(3, 2, 2, 4, 5e6)}
+
+
+@pytest.fixture(scope="module")
+def tiny() -> lablib.LanguageModel:
+    config = lablib.llama_config(16, d_model=16, n_heads=4, n_layers=2, n_kv_heads=2)
+    return lablib.LanguageModel(config, seed=3)
+
+
+def test_weights_are_those_that_mix_the_values(tiny: lablib.LanguageModel) -> None:
+    """A value that nobody else has tells who took how much of it."""
+    tokens, layer = [3, 1, 4, 1, 5], tiny.layers[0].self_attn
+    found, taken = attention_weights(tiny, tokens), []
+    cache = kv.make(tiny)
+    tiny(mx.array([tokens]), cache=cache)
+    for place in range(len(tokens)):
+        values = mx.zeros_like(cache[0].keys[:, :, : len(tokens)])
+        values[:, :, place] = 1
+        q = layer.q_proj(
+            tiny.layers[0].input_layernorm(tiny.model.embed_tokens(mx.array([tokens])))
+        )
+        q = q.reshape(1, len(tokens), 4, -1).swapaxes(1, 2)
+        q = mx.fast.rope(q, 4, traditional=False, base=tiny.config.rope_theta, scale=1, offset=0)
+        keys = cache[0].keys[:, :, : len(tokens)]
+        mixed = mx.fast.scaled_dot_product_attention(
+            q, keys, values, scale=layer.scale, mask="causal"
+        )
+        taken.append(np.array(mixed[0, :, :, 0]).mean(axis=0))
+    assert found.shape == (2, 5, 5)
+    assert np.allclose(found[0], np.array(taken).T, atol=1e-5)
+    assert "read" not in vars(layer)  # the model is as it was
+
+
+def test_a_new_token_changes_no_row_of_the_others(tiny: lablib.LanguageModel) -> None:
+    five, three = attention_weights(tiny, [3, 1, 4, 1, 5]), attention_weights(tiny, [3, 1, 4])
+    assert np.allclose(five[:, :3, :3], three, atol=1e-6)
+    assert not five[:, np.triu_indices(5, 1)[0], np.triu_indices(5, 1)[1]].any()
+
+
+def test_with_a_cache_one_row_is_computed_and_the_keys_are_kept() -> None:
+    weights = np.array([np.tri(3) / [[1], [2], [3]]] * 2)
+    widget = Attending(["On", " a", " day"], weights)
+    assert "3 queries, keys and values, all of them anew" in widget.view.caption
+    (before,) = read(widget.draw(widget.compute(3, 1, "recompute")))
+    assert sum(mark.get("fill") == widget.NOW for mark in before) == 6
+    assert "2 keys and values are kept" in widget.set(way="keep")
+    (after,) = read(widget.draw(widget.compute(3, 1, "keep")))
+    assert [mark["text"] for mark in after if mark.get("fill") == widget.NOW] == ["k v", "q"]
+    assert sum(mark.get("fill") == widget.KEPT for mark in after) == 2
+    assert [mark["text"] for mark in after if mark.get("text", "").isdigit()] == ["33"] * 3
+    assert sum(mark.get("fill") == widget.FUTURE for mark in after) == 3
+    assert "'a' arrives" in widget.set(tokens=2)
 
 
 @pytest.mark.parametrize(("prompt", "new"), [(1, 2), (7, 5), (256, 256)])

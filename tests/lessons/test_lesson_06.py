@@ -70,10 +70,12 @@ def test_vote_bars_fill_up_as_the_library_counts() -> None:
 
 
 @pytest.mark.parametrize("confidence", [0.7, 0.95, 0.99])
-@pytest.mark.parametrize("floor", [1, 6])
-def test_stopping_replays_the_stop_rule(confidence: float, floor: int) -> None:
+@pytest.mark.parametrize("shared", [False, True])
+def test_stopping_replays_the_stop_rule(confidence: float, shared: bool, monkeypatch) -> None:
     problems = polls(12)
-    rule = StopRule(confidence, at_least=floor)
+    rule = StopRule(confidence)
+    if not shared:
+        monkeypatch.setattr(StopRule, "allowed_risk", lambda rule, n: 1 - rule.confidence)
     used, right, kept = [], [], []
     for problem in problems:
         for drawn in range(1, 21):
@@ -84,7 +86,7 @@ def test_stopping_replays_the_stop_rule(confidence: float, floor: int) -> None:
         used.append(drawn)
         right.append(votes.winner == problem.truth)
         kept.append(votes.winner == tally([[0]] * 20, problem.answers).winner)
-    data = Stopping(problems).compute(confidence=confidence, floor=floor)
+    data = Stopping(problems).compute(confidence=confidence, shared=shared)
     assert data["used"].tolist() == used
     assert data["accuracy"] == pytest.approx(np.mean(right))
     assert data["kept"] == pytest.approx(np.mean(kept))
@@ -95,13 +97,13 @@ def test_stopping_replays_the_stop_rule(confidence: float, floor: int) -> None:
         groups[n] = len(those), sum(those)
     widget = Stopping(problems)
     assert {n: (of, others) for n, of, others, _ in widget.lost(data)} == groups
-    sure = widget.lost(widget.compute(confidence=1.0, floor=floor))
+    sure = widget.lost(widget.compute(confidence=1.0, shared=shared))
     assert [each[2:] for each in sure] == [(0, 0)] * len(sure)  # none of them could have lost
 
 
 def test_what_a_promise_is_about_is_drawn_with_its_interval() -> None:
     widget = Stopping(polls(40))
-    data = widget.compute(confidence=0.9, floor=1)
+    data = widget.compute(confidence=0.9, shared=False)
     first, of, others, _ = widget.lost(data)[0]
     stopped, lost = read(widget.draw(data))
     said = f"stopped after {first} samples"
@@ -114,17 +116,17 @@ def test_what_a_promise_is_about_is_drawn_with_its_interval() -> None:
     assert (low, high) == pytest.approx((least, min(most, widget._top)))
     assert next(mark["text"] for mark in lost if "text" in mark) == f"{others / of:.1%}"
     assert [mark["rule"]["y"] for mark in lost if "rule" in mark] == [0.1]
-    sure = read(widget.draw(widget.compute(confidence=1.0, floor=1)))[1][0]["line"]
+    sure = read(widget.draw(widget.compute(confidence=1.0, shared=False)))[1][0]["line"]
     assert {tuple(point[1:]) for point in sure} == {(0, 0, 0)}
 
 
 def test_the_certain_rule_changes_no_winner() -> None:
     widget = Stopping(polls(12))
-    data = widget.compute(confidence=1.0, floor=1)
+    data = widget.compute(confidence=1.0, shared=False)
     assert data["accuracy"] == np.mean(widget._right[:, -1])  # as the full vote
     assert data["kept"] == 1
     assert data["used"].mean() < 20
-    assert "of 20 samples; 91.7% elect" in widget.set(confidence=0.8)
+    assert "of 20 samples, on average; 91.7% elect" in widget.set(confidence=0.8)
     assert read(widget.draw(data))
 
 

@@ -4,12 +4,13 @@ import itertools
 import json
 
 import lablib
-from lablib.course.lessons.lesson_07 import widgets
+from lablib.course.lessons.lesson_07 import bits, widgets
 from lablib.course.lessons.lesson_07.rounds import LOOKS, YOURS, RoundByRound
 from lablib.course.lessons.lesson_07.speed import TEXTBOOK, LengthCurves
 from lablib.course.replay.rounds import agreement
 from lablib.inference.decoding.rows import Verdict
 from lablib.inference.speculation.costs import Costs, expected_tokens
+from lablib.machine import backend
 
 import numpy as np
 import pytest
@@ -315,3 +316,21 @@ def test_the_best_length_is_where_the_quotient_peaks() -> None:
     assert free["cost"] == pytest.approx([1 + gamma * COSTS.draft / 2 for gamma in range(9)])
     assert free["best"] > widget.compute(0.3)["best"]
     assert widget.set(alpha=0.0).startswith("With α = 0.00 the best draft length is 0 (×1.00)")
+
+
+@pytest.mark.skipif(backend.blas().few_rows is None, reason="few_rows.c is not in use")
+def test_same_bits_is_a_switch_where_few_rows_are(capsys):
+    assert [*bits.switches()] == ["as it is", "same_bits"]
+    half, rows = bits.in_half("draft"), np.arange(3, 63).reshape(2, 30)
+    with bits.switches()["same_bits"]():
+        read = [bits.read(half, rows, size) for size in (1, 7, 30)]
+    assert all(np.array_equal(read[0], each) for each in read)
+    plain = bits.read(lablib.load("draft")[0], rows, 30)
+    assert 0 < np.abs(plain - read[0]).max() < 0.1 * np.ptp(plain)
+    assert capsys.readouterr().out == ""
+
+
+def test_where_there_is_no_switch_the_lesson_says_why(capsys, monkeypatch):
+    monkeypatch.setattr("lablib.machine.one_order.obstacle", lambda: "a GPU")
+    assert [*bits.switches()] == ["as it is"]
+    assert "can't be promised here: a GPU" in capsys.readouterr().out

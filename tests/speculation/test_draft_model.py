@@ -2,8 +2,15 @@
 
 from lablib.cache.rewind_batch import can_batch
 from lablib.course.tasks import TASKS
-from lablib.inference.completions import speculative_batches, speculative_sample_n
-from lablib.inference.speculation import EarlyExit, NGram
+from lablib.inference.completions import (
+    speculative_batch,
+    speculative_batches,
+    speculative_sample_n,
+)
+from lablib.inference.decoding.token_iterator import TokenIterator
+from lablib.inference.speculation import EarlyExit, NGram, Tree
+from lablib.inference.speculation.draft_model import DraftModel
+from lablib.inference.speculation.speculative_iterator import SpeculativeTokenIterator
 from lablib.inference.voting.vote import best_of_n, majority_vote, vote_until
 from lablib.models import zoo
 from lablib.text import generate, stream
@@ -11,7 +18,7 @@ from lablib.validation import BadType, BadValue
 
 import mlx.core as mx
 import pytest
-from oracles.speculation import near, target
+from oracles.speculation import assert_caches_stand_at, near, target
 
 PROMPT = [1, 2, 3]
 OPTIONS = {"max_tokens": 12, "temperature": 1.0, "seed": 5, "stop_tokens": [7]}
@@ -139,3 +146,74 @@ def test_what_cannot_help_is_refused_before_any_work(pair, function) -> None:
         function(model, PROMPT, 3, draft_model=NGram(), rule="hope")
     with pytest.raises(BadType, match="rule is about drafts"):
         function(model, PROMPT, 3, rule="match")
+
+
+# --- how many tokens are offered ----------------------------------------------------------------
+
+
+class Sure(DraftModel):
+    """Offers a token where the draft model is sure enough."""
+
+    least = 0.5
+
+    def offers(self, logits, before):
+        peak = mx.max(mx.softmax(logits.astype(mx.float32), axis=-1), axis=-1)
+        return [each >= self.least for each in peak.tolist()]
+
+
+class Never(Sure):
+    least = 2.0
+
+
+class Always(Sure):
+    least = 0.0
+
+
+@pytest.mark.parametrize("kind", [Sure, Never, Always])
+@pytest.mark.parametrize("how", [{"temperature": 0.0}, {"rule": "match", "seed": 5}], ids=str)
+def test_a_length_of_ones_own_changes_no_text_and_no_cache(how, kind):
+    model = target("llama3")
+    draft = near(model, 0.3)
+    plain = TokenIterator(
+        model, PROMPT, max_tokens=40, **{k: v for k, v in how.items() if k != "rule"}
+    )
+    iterator = SpeculativeTokenIterator(model, kind(draft), PROMPT, max_tokens=40, **how)
+    text = [*PROMPT, *(token.id for token in iterator)]
+    assert text == [*PROMPT, *(token.id for token in plain)]
+    assert_caches_stand_at(iterator, model, "kv", text)
+    drafted = iterator.stats["total_drafted"]
+    everything = {Never: 0, Always: 4 * iterator.stats["rounds"]}
+    assert drafted <= everything.get(kind, drafted)
+    if kind is Sure:
+        assert 0 < drafted < 4 * iterator.stats["rounds"]
+
+
+@pytest.mark.parametrize("kind", [Sure, Never, Always])
+def test_rows_of_a_batch_have_lengths_of_their_own(kind):
+    model = target("llama3")
+    draft = near(model, 0.3)
+    prompts = [PROMPT, [7, 8], [2, 2, 2, 9]]
+    how = {"max_tokens": 30, "rule": "match", "seed": 5}
+    alone = speculative_batch(model, NGram(), prompts, **how)
+    together = speculative_batch(model, kind(draft), prompts, **how)
+    assert together.tokens == alone.tokens
+    drafted = together.stats["total_drafted"]
+    assert (drafted > 0) == (kind is not Never)
+
+
+@pytest.mark.parametrize(
+    ("offered", "error"), [([True, False], BadValue), (True, BadValue), ([1], BadType)]
+)
+def test_what_offers_returns_is_checked(offered, error):
+    class Odd(DraftModel):
+        def offers(self, logits, before):
+            return offered
+
+    model = target()
+    with pytest.raises(error, match="offers must"):
+        next(SpeculativeTokenIterator(model, Odd(near(model, 0.1)), PROMPT))
+
+
+def test_a_tree_takes_no_drafter_that_offers():
+    with pytest.raises(BadValue, match=r"draft must leave what a tree offers .* a Sure has offers"):
+        Tree(Sure(target()))

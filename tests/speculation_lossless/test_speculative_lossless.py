@@ -5,6 +5,7 @@ rule, rewinding and iterator are the library's, in float32.
 """
 
 import itertools
+from dataclasses import replace
 
 from lablib.cache.rewind_batch import can_batch
 from lablib.course.lessons.lesson_08.enumeration import exactly
@@ -12,14 +13,18 @@ from lablib.inference.completions import speculative_batch
 from lablib.inference.sampling import transforms
 from lablib.inference.sampling.options import SamplerOptions
 from lablib.inference.sampling.text_sampler import TextSampler
-from lablib.inference.speculation import EarlyExit, Head, NGram, rules
+from lablib.inference.speculation import EarlyExit, Head, NGram, Tree, judge, rules
+from lablib.inference.speculation.draft_model import DraftModel
+from lablib.inference.speculation.proposal import check_proposal
 from lablib.inference.speculation.speculative_iterator import SpeculativeTokenIterator
 from lablib.models import DraftHead, LanguageModel, llama_config
+from lablib.validation import BadValue
 
 import mlx.core as mx
 import numpy as np
 import pytest
 from oracles.enumeration import Language, joint
+from oracles.speculation import near, target
 from oracles.tables import Exploration, TableModel, WrittenModel
 
 PROMPT, SIZE, N = (1, 0, 1), 3, 3
@@ -285,3 +290,160 @@ def test_all_texts_of_a_round_are_possible():
     assert found == pytest.approx(
         {(i, j): (0.2, 0.8)[i] / 2 for i, j in itertools.product((0, 1), (0, 2))}
     )
+
+
+# --- lengths that look -------------------------------------------------------------------------
+
+
+class Dropping(DraftModel):
+    """Drops the tokens that were drawn with less than a third, and all after them."""
+
+    def propose(self, texts, limits, sampler):
+        drafted = super().propose(texts, limits, sampler)
+        tokens = drafted.tokens[0].tolist()
+        chances = [q[token] for q, token in zip(drafted.q[0].tolist(), tokens, strict=True)]
+        stay = next((i for i, chance in enumerate(chances) if chance < 1 / 3), len(chances))
+        return self.after(replace(drafted, counts=[stay]))
+
+    def after(self, drafted):
+        """What it says of itself."""
+        return drafted
+
+
+class Honest(Dropping):
+    def after(self, drafted):
+        return replace(drafted, blind=False)
+
+
+class Certain(Dropping):
+    """Keeps to itself what its tokens were drawn from."""
+
+    def after(self, drafted):
+        return replace(drafted, q=None, blind=False)
+
+
+class Careful(DraftModel):
+    """Offers a place by what it will be drawn from, and by the drafts before it."""
+
+    def offers(self, logits, before):
+        peak = mx.max(mx.softmax(logits, axis=-1), axis=-1)
+        return [
+            each > 0.4 and not (before and int(before[-1][row]) == 0)
+            for row, each in enumerate(peak.tolist())
+        ]
+
+
+def drafting(kind):
+    return lambda: (TableModel(SIZE, TARGET), kind(TableModel(SIZE, DRAFT)))
+
+
+def off(got):
+    """How far what was written is from the target's own distribution."""
+    return np.abs(got - joint(Language(SIZE, seed=5), PROMPT, N)).sum() / 2
+
+
+@pytest.mark.parametrize("gamma", [1, pytest.param(2, marks=pytest.mark.thorough)])
+@pytest.mark.parametrize("rule", ["rejection", "block"])
+def test_a_length_that_looks_at_its_own_token_biases_the_text(explored, rule, gamma):
+    """So it must be found; here it lies about it."""
+    assert off(explored(rule, drafting(Dropping), {}, gamma)) > 0.02
+
+
+@pytest.mark.parametrize("gamma", [1, pytest.param(2, marks=pytest.mark.thorough)])
+@pytest.mark.parametrize("rule", ["match", "coupled"])
+def test_where_the_targets_own_tokens_decide_no_length_biases_the_text(explored, rule, gamma):
+    assert off(explored(rule, drafting(Dropping), {}, gamma)) < 1e-5
+
+
+@pytest.mark.parametrize("gamma", [1, pytest.param(2, marks=pytest.mark.thorough)])
+@pytest.mark.parametrize("rule", ["rejection", "block"])
+def test_without_a_q_a_length_may_look_at_its_tokens(explored, rule, gamma):
+    assert off(explored(rule, drafting(Certain), {}, gamma)) < 1e-5
+
+
+@pytest.mark.parametrize("rule", rules.RULE)
+def test_a_q_that_is_not_said_to_be_blind_is_refused_under_each_rule(rule):
+    model, draft = drafting(Honest)()
+    tokens = SpeculativeTokenIterator(model, draft, PROMPT, rule=rule, max_tokens=4)
+    with pytest.raises(BadValue, match=r"q with blind=True .*, else no q, got blind=False"):
+        next(tokens)
+
+
+@pytest.mark.parametrize("options", OPTIONS[:2], ids=str)
+@pytest.mark.parametrize("rule", rules.RULE)
+def test_a_length_that_looks_before_it_draws_leaves_the_distribution_alone(explored, rule, options):
+    got = explored(rule, drafting(Careful), options)
+    assert np.abs(got - joint(Language(SIZE, seed=5, **options), PROMPT, N)).max() < 1e-5
+
+
+@pytest.mark.parametrize("beside", [pytest.param((1, 0, 1), marks=pytest.mark.thorough), (1, 1)])
+def test_a_length_that_looks_before_it_draws_may_share_a_batch(explored, beside):
+    def careful():
+        return BATCH[0], Careful(BATCH[1])
+
+    got = explored("rejection", careful, {}, beside=beside)
+    assert off(got) < 1e-5
+
+
+def test_by_hand_a_drop_below_a_half_writes_the_first_in_65_of_100_texts(explored):
+    p, q = np.log([0.5, 0.5, 1e-30]), np.log([0.7, 0.3, 1e-30])
+
+    class Half(DraftModel):
+        def propose(self, texts, limits, sampler):
+            drafted = super().propose(texts, limits, sampler)
+            stays = float(drafted.q[0, 0, int(drafted.tokens[0, 0])]) >= 0.5
+            return replace(drafted, counts=[int(stays)])
+
+    def pair():
+        return TableModel(SIZE, lambda text: p), Half(TableModel(SIZE, lambda text: q))
+
+    got = explored("rejection", pair, {}, gamma=1).sum(axis=(1, 2))
+    # 0.7 · (0.5 / 0.7) of those that were offered, and half of the 0.3 that were dropped.
+    assert got[0] == pytest.approx(0.5 + 0.15, abs=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["draft model", "first layers", "head", "tree"])
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+def test_the_q_that_is_returned_is_the_q_that_was_drawn_from(monkeypatch, kind, options):
+    """And what is drawn from nothing is not offered: each token has a chance in its q."""
+    model = near(target("llama3", peak=1), 0.2)
+    draft = {
+        "draft model": lambda: DraftModel(target("llama3", peak=1)),
+        "first layers": lambda: EarlyExit(1),
+        "head": lambda: Head(DraftHead(model, None, 8, seed=2)),
+        "tree": lambda: Tree(target("llama3", peak=1)),
+    }[kind]()
+    used, proposals = [], []
+    chain, tree = TextSampler.draft, TextSampler.shuffled
+
+    def drafted(sampler, logits, before):
+        found = chain(sampler, logits, before)
+        left, _ = sampler.cut(logits, mx.stack(list(before), axis=1) if before else None)
+        used.append(np.array(mx.softmax(left, axis=-1)))
+        return found
+
+    def shuffled(sampler, q, paths, row):
+        used.extend(np.array(q[0])[:, None])
+        return tree(sampler, q, paths, row)
+
+    monkeypatch.setattr(TextSampler, "draft", drafted)
+    monkeypatch.setattr(TextSampler, "shuffled", shuffled)
+    judged = check_proposal
+
+    def seen(proposal, *rest):
+        if proposal.q is not None:
+            proposals.append((proposal, [*used]))
+        used.clear()
+        return judged(proposal, *rest)
+
+    monkeypatch.setattr(judge, "check_proposal", seen)
+    how = {"max_tokens": 12, "draft_tokens": 4, "seed": 3, **options}
+    assert len([*SpeculativeTokenIterator(model, draft, PROMPT, **how)]) == 12
+    assert proposals
+    for proposal, drawn_from in proposals:
+        for place, (token, q) in enumerate(
+            zip(proposal.tokens[0].tolist(), np.array(proposal.q[0]), strict=True)
+        ):
+            known = [drawn_from[place]] if kind != "tree" else drawn_from
+            assert min(np.abs(each[0] - q).max() for each in known) < 1e-6
+            assert q[token] > 0

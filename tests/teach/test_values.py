@@ -79,7 +79,7 @@ def test_equal(expected, got):
         (1.0, math.inf, ""),
         (math.inf, -math.inf, ""),
         ([1.0, math.inf], [1.0, 5.0], ""),
-        ([1, 2], [1], "returned shape (1,), expected (2,)"),
+        ([1, 2], [1], "returned 1 in a row, expected 2"),
         ([1, 2], 3, "returned a number, expected 2 numbers"),
         ([1, 2], [[1], [2, 3]], "rows of different lengths"),
         (np.zeros((3, 4)), np.ones((3, 4)), "first difference at [(0, 0)]: expected 0, got 1"),

@@ -100,8 +100,9 @@ def test_the_rules_in_one():
     for rule in STOP_RULES:
         assert StopRule(0.95, rule).reason([30, 1], 31, 64) == "confident"
         assert StopRule(0.95, rule).reason([8, 7], 15, 64) is None
-        assert StopRule(0.95, rule).reason([12], 12, 64) is None
-        assert StopRule(0.95, rule, at_least=9).reason([8], 9, 64) == "confident"
+        assert StopRule(0.95, rule).reason([12], 12, 64) == "confident"
+        assert StopRule(0.95, rule, at_least=13).reason([12], 12, 64) is None
+        assert StopRule(0.95, rule, at_least=13).reason([12], 13, 64) == "confident"
         assert StopRule(0.95, rule).reason([], 20, 64) is None
     assert StopRule(0.95).reason([], 64, 64) == "certain"  # nothing can change any more
 

@@ -17,7 +17,6 @@ from lablib.course.checks.values import as_text
 from lablib.validation import BadValue, integer
 
 _marks: dict[str, str] = {}  # what check said in this kernel, by exercise
-_hints: dict[str, int] = {}  # how many hints were shown in this kernel
 _closed: set[str] = set()  # whether, and by what, the solutions are closed in this kernel
 _told: set[str] = set()  # why marks could not be kept, said once in this kernel
 
@@ -60,20 +59,27 @@ class CheckResult:
 
 @dataclass(frozen=True)
 class Folded:
-    """Something that opens with a click in a notebook, and with ``.source`` elsewhere."""
+    """What opens with a click in a notebook, part by part, and with ``.source`` elsewhere."""
 
-    title: str
     text: str
-    source: str
+    parts: dict[str, str]  # by their titles
     code: bool = False
+
+    @property
+    def source(self) -> str:
+        """Return what is folded."""
+        return "\n".join(self.parts.values())
 
     def __repr__(self) -> str:
         return self.text
 
     def _repr_html_(self) -> str:
-        body = html.escape(self.source)
-        body = f"<pre>{body}</pre>" if self.code else body.replace("\n", "<br>")
-        return f"<details><summary>{html.escape(self.title)}</summary>{body}</details>"
+        folds = ""
+        for title, part in self.parts.items():
+            body = html.escape(part)
+            body = f"<pre>{body}</pre>" if self.code else body.replace("\n", "<br>")
+            folds += f"<details><summary>{html.escape(title)}</summary>{body}</details>"
+        return folds
 
 
 def check(exercise: str | Exercise, function: Callable[..., Any]) -> CheckResult:
@@ -128,14 +134,14 @@ def solved(exercise: str, function: Callable[..., Any]) -> bool:
 
 
 def hint(exercise: str, level: int | None = None) -> Folded:
-    """Show one more hint at each call, or hint number ``level`` (from 1).
+    """Show the hints of an exercise, each folded where a notebook shows them.
 
     Args:
         exercise: its id, for example ``"01.2"``.
-        level: the number of a hint; None: the next one.
+        level: the number of a hint, from 1; None: all of them. As plain text the first is shown.
 
     Returns:
-        The hint, folded where a notebook shows it.
+        The hints; ``.source`` is their text.
 
     Raises:
         ValueError, TypeError: there is no such exercise, or no such hint.
@@ -146,12 +152,14 @@ def hint(exercise: str, level: int | None = None) -> Folded:
     """
     exercise = find(exercise)
     total = len(exercise.hints)
-    if level is None:
-        level = _hints[exercise.id] = min(_hints.get(exercise.id, 0) + 1, total)
-    level = integer("level", level, 1, total)
-    title = f"Hint {level} of {total} for {exercise.id}"
-    text = exercise.hints[level - 1]
-    return Folded(f"{title} (click)", f"{title}: {text}", text)
+    first = integer("level", 1 if level is None else level, 1, total)
+    title = f"Hint {{}} of {total} for {exercise.id}"
+    shown = range(first, 1 + (total if level is None else first))
+    parts = {f"{title.format(i)} (click)": exercise.hints[i - 1] for i in shown}
+    text = f"{title.format(first)}: {exercise.hints[first - 1]}"
+    if first < total:
+        text += f'\nOne more: hint("{exercise.id}", {first + 1})'
+    return Folded(text, parts)
 
 
 def solution(exercise: str) -> Folded:
@@ -175,7 +183,7 @@ def solution(exercise: str) -> Folded:
         raise BadValue(f"the solution of {exercise.id} is for after the assessment")
     how = f'print(solution("{exercise.id}").source)'
     title = f"One solution of {exercise.id} (click; try the hints first)"
-    return Folded(title, f"One solution of {exercise.id}: {how}", exercise.solution, code=True)
+    return Folded(f"One solution of {exercise.id}: {how}", {title: exercise.solution}, code=True)
 
 
 def assessment() -> None:

@@ -161,6 +161,8 @@ def _array_difference(expected: np.ndarray, got: Any, tolerance: float) -> str |
             return "returned rows of different lengths"
     if not isinstance(got, np.ndarray) or got.dtype.kind not in "biuf":
         return f"returned {_kind(given)}, expected {_kind(expected)}"
+    if got.ndim == expected.ndim == 1 and len(got) != len(expected):
+        return f"returned {len(got)} in a row, expected {len(expected)}"
     if got.shape != expected.shape:
         return f"returned shape {got.shape}, expected {expected.shape}"
     equal = (expected == got) | ((expected != expected) & (got != got))

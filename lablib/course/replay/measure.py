@@ -32,6 +32,7 @@ from lablib.models.interface import context_of, vocab_size_of
 from lablib.validation import BadValue, integer, one_of
 
 import mlx.core as mx
+import numpy as np
 
 _CHAIN = 4  # steps in a row that are timed together: they overlap
 _VISITS = 2  # how often each thing is timed, several times in a row
@@ -214,6 +215,17 @@ def clock() -> Callable[[], float]:
     # Neighbours do not add to processor time; but several threads do, and a GPU has none.
     alone = mx.default_device() == mx.cpu and backend.threads() == 1
     return time.process_time if alone else time.perf_counter
+
+
+def bandwidth(megabytes: int = 256, repeats: int = 20) -> float:
+    """Return the bytes a second that NumPy's matrix-vector product reads, the best of several."""
+    matrix, vector = np.ones((megabytes * 256, 1024), np.float32), np.ones(1024, np.float32)
+    best, now = math.inf, clock()
+    for _ in range(repeats):
+        start = now()
+        np.vecdot(matrix, vector)  # in one thread, as the model
+        best = min(best, now() - start)
+    return matrix.nbytes / best
 
 
 def _usual_times(work: list[Callable[[], None]], repeats: int) -> list[float]:

@@ -15,6 +15,7 @@ from itertools import groupby
 from typing import Any
 
 from lablib.cache import kv
+from lablib.cache.same_bits import check_model
 from lablib.cache.slab import Slab, SlabCache, caches_of_rows
 from lablib.cache.trie import Lease, Match, TokenTrie
 from lablib.inference.async_lm import plan
@@ -98,6 +99,7 @@ class BatchEvaluator:
         frees all it holds; an error in a forward leaves the cache as it was before.
         """
         clear_with_thread()
+        check_model("model", self.model)
         trie = self.trie
         missing: dict[Prompt, Match] = {}
         alone: list[Prompt] = []

@@ -2,15 +2,16 @@
 
 from collections.abc import Callable, Sequence
 from copy import copy as shallow_copy
+from functools import partial
 from typing import Any, Self
 
 from lablib.cache.rewind import Rewinder, check_rewindable
 from lablib.inference.sampling.text_sampler import TextSampler
-from lablib.inference.speculation.drafter import Drafter, Limits, Texts
+from lablib.inference.speculation.drafter import Drafter, Limits, Offers, Texts
 from lablib.inference.speculation.proposal import Proposal
 from lablib.models.interface import instead_of_model
 from lablib.unknown_options import checks_options
-from lablib.validation import BadType, BadValue, members
+from lablib.validation import BadType, BadValue, flag, members
 
 import mlx.core as mx
 
@@ -61,9 +62,11 @@ class DraftModel(Drafter):
             self._catch_up(texts[0])
         reader.settle()
         unread = [text[at:] for text, at in zip(texts, reader.positions, strict=True)]
-        draw = self.growth or draw_in_turn
+        draw = self.growth or partial(draw_in_turn, offers=self.offers)
         proposal = draw(reader.forward, mx.array(unread), limits, sampler)
-        if not alone:  # one text reads its last draft if it stays; of a batch all do
+        # One text reads its last draft if it stays. Of a batch all do, if that wasn't done to ask
+        # whether there is one more.
+        if not alone and proposal is not None and proposal.tokens.shape[1] == max(limits):
             reader.forward(proposal.tokens[:, -1:])
         if self.trees:
             reader.keep([len(texts[0])])
@@ -110,30 +113,53 @@ class DraftModel(Drafter):
 
 
 def draw_in_turn(
-    forward: Callable[[mx.array], mx.array], unread: mx.array, limits: Limits, sampler: TextSampler
-) -> Proposal:
-    """Draw tokens one after the other; nothing is waited for.
+    forward: Callable[[mx.array], mx.array],
+    unread: mx.array,
+    limits: Limits,
+    sampler: TextSampler,
+    offers: Offers | None = None,
+) -> Proposal | None:
+    """Draw tokens one after the other; nothing is waited for, unless ``offers`` waits.
 
     ``forward(tokens (B, T)) -> logits (B, T, V)`` gets ``unread``, then each token but the last.
+    ``offers(logits (B, V), drafts so far)`` is asked before each draw, see :class:`Drafter`.
     """
+    counts = list(limits)
     tokens: list[mx.array] = []
     logits: list[mx.array] = []
     q: list[mx.array] = []  # none where drafts are certain
-    for _ in range(max(limits)):
+    for place in range(max(limits)):
         logits.append(forward(unread)[:, -1])
+        offered = None if offers is None else offers(logits[-1], tokens)
+        if offered is not None:
+            _check_offered(offered, len(counts))
+            counts = [n if yes else min(n, place) for n, yes in zip(counts, offered, strict=True)]
+            if max(counts) <= place:
+                logits.pop()
+                break
         token, probabilities = sampler.draft(logits[-1], tokens)
         mx.async_eval(token)  # the device starts while the next step is being written down
         tokens.append(token)
         if probabilities is not None:
             q.append(probabilities)
         unread = token[:, None]
+    if not tokens:
+        return None
     return Proposal(
         mx.stack(tokens, axis=1),
         mx.stack(q, axis=1) if q else None,
         mx.stack(logits, axis=1),
-        limits,
+        counts,
         drawn=True,
+        blind=True,
     )
+
+
+def _check_offered(offered: Any, texts: int) -> None:
+    if isinstance(offered, str) or not hasattr(offered, "__len__") or len(offered) != texts:
+        raise BadValue(f"offers must return {texts} bools, one a text, or None, got {offered!r}")
+    for each in offered:
+        flag("offers", each)
 
 
 def as_drafter(draft: Any, name: str = "draft_model") -> Drafter:

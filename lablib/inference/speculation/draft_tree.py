@@ -55,9 +55,11 @@ class Tree(Drafter):
 
     def __init__(self, draft: Any, depth: int | None = None, drawn: bool = True) -> None:
         self._inner = as_drafter(draft)
+        kind = type(self._inner).__name__
         if not hasattr(self._inner, "growth"):
-            kind = type(self._inner).__name__
             raise BadValue(f"draft must have a model to draft trees with, a {kind} has none")
+        if self._inner.offers is not None:
+            raise BadValue(f"draft must leave what a tree offers to the tree, a {kind} has offers")
         self.model, self.in_target_cache = self._inner.model, self._inner.in_target_cache
         depth = None if depth is None else integer("depth", depth, 1)
         self._depth, self._drawn = depth, flag("drawn", drawn)
@@ -159,6 +161,7 @@ def _proposal(best: list[Node], logits: list[mx.array], q: list[mx.array], drawn
         mx.concatenate(q, axis=1)[:, rows] if drawn else None,
         mx.concatenate(logits, axis=1)[:, rows],
         drawn=True,
+        blind=True,  # a drawn node's place goes by those before it
         parents=[index[node.parent] for node in best],
     )
 

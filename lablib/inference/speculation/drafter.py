@@ -1,7 +1,8 @@
 """The engine's question to a drafter: how may these texts go on?
 
 A drafter guesses the next few tokens. It may be as wrong as it likes: the target judges every guess
-and the text never depends on them. Only speed does: on how often it is right, and its own cost.
+and the text's distribution never depends on them. Only speed does: on how often it is right, and
+its own cost. One thing it must not do, see below: draw a token, and drop it for what it is.
 
 To add one, subclass ``Drafter`` and write ``propose``. This one guesses that the last token comes
 again, and again:
@@ -16,9 +17,24 @@ remembers nothing, and so it is complete. A memory of its texts is made in ``beg
 ``NGram``. A mistake there raises nothing, but at temperature 0 the ``stats`` of a batch are then
 not the sum of its texts' own. One for the library gets a file beside this one, its name a place
 beside each ``NGram`` in the lists of exports.
+
+How many tokens may be offered may hang on
+
+- anything, the tokens themselves too, where they come without ``q``: looked up, at temperature 0,
+  or drawn by someone who keeps q to himself. Each rule is lossless for every single guess;
+- anything under ``match``, and under ``coupled`` as the engine plays it: the token after each
+  place is the target's own, drawn without a look at the guess;
+- the text, the drafts before a place and the q of it, but not on the token drawn there or later
+  ones, where ``rejection``, ``block`` or a rule like them gets a ``q``. These count on it that x is
+  offered as often as q says. With p = (1/2, 1/2) and q = (0.7, 0.3), one that drops its token where
+  q gives it less than 1/2 writes the first in 65 % of the texts: the rule keeps all that p has of
+  it, and plain p follows each drop. Of siblings in a tree the same holds for each.
+
+So ``Proposal`` takes no ``q`` without ``blind=True``, which says so; and a draft model's length is
+asked for in ``offers``, before the token is drawn.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from copy import copy as shallow_copy
 from typing import Any, Self
 
@@ -26,8 +42,11 @@ from lablib.cache import tree
 from lablib.inference.sampling.text_sampler import TextSampler
 from lablib.inference.speculation.proposal import Proposal
 
+import mlx.core as mx
+
 Texts = Sequence[Sequence[int]]
 Limits = Sequence[int]
+Offers = Callable[[mx.array, Sequence[mx.array]], Sequence[bool] | None]
 
 
 class Drafter:
@@ -39,6 +58,11 @@ class Drafter:
         in_target_cache: it works with the target's cache or states, so the target reads first.
         batches: it can draft for several texts at once.
         trees: its proposals may have ``parents``.
+        offers: written as a method of what drafts token by token (a draft model, its first layers,
+            a head): ``offers(logits, before)`` says of each text whether one more token is offered,
+            or None: of all. It is asked before the token is drawn, by the ``logits (B, V)`` that it
+            will be drawn from and the round's drafts so far, each ``(B,)``. A text that said no is
+            not asked again in the round.
 
     Raises:
         NotImplementedError: ``propose`` was not written.
@@ -56,6 +80,7 @@ class Drafter:
     in_target_cache = False
     batches = True
     trees = False
+    offers: Offers | None = None
 
     def propose(self, texts: Texts, limits: Limits, sampler: TextSampler) -> Proposal | None:
         """Guess how each text goes on: at most ``limits[row]`` tokens; None if there is no guess.

@@ -23,6 +23,8 @@ class Proposal:
         logits: the draft model's raw scores ``(B, γ, V)``, if it has one.
         counts: how many of the γ tokens each text means; None: all.
         drawn: the tokens come from ``sampler.draft``, so they are ids; else the engine looks.
+        blind: each place, and each sibling, was offered before its token was drawn; ``q`` without
+            that is refused, as the text would be biased (see ``drafter.py``).
         parents: of a tree, the index of each token's parent, before it; -1 is the text. Siblings
             stand in the order in which they were drawn, and q of each is the distribution that the
             first of them was drawn from.
@@ -38,6 +40,7 @@ class Proposal:
     counts: Sequence[int] | None = None
     drawn: bool = False
     parents: Sequence[int] | None = None
+    blind: bool = False
 
     @classmethod
     def of(cls, guesses: Sequence[Sequence[int]]) -> "Proposal | None":
@@ -68,6 +71,10 @@ def check_proposal(
         wanted = (*proposal.tokens.shape, vocab_size)
         if array is not None and array.shape != wanted:
             raise BadValue(f"drafter must propose {name} of shape {wanted}, got {array.shape}")
+    if proposal.q is not None and proposal.blind is not True:
+        rule = "where no length looks at the tokens it is of, else no q"
+        got = f"blind={proposal.blind!r}"
+        raise BadValue(f"drafter must propose q with blind=True {rule}, got {got}")
     for row, ids in enumerate([] if proposal.drawn else listed(proposal.tokens)):
         token_ids(f"the drafter's guess for text {row}", ids, vocab_size)
     if proposal.parents is not None:

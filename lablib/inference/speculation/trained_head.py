@@ -7,6 +7,7 @@ then costs one block a draft, and never reads the prompt through a model of its 
 
 from collections.abc import Sequence
 from copy import copy as shallow_copy
+from functools import partial
 from typing import Any, Self
 
 from lablib.cache import kv, tree
@@ -129,7 +130,7 @@ class Head(Drafter):
             states = mx.concatenate([states, guessed], axis=1)  # the text's last, then all nodes'
             return self.head.logits(guessed[0])[None]
 
-        draw = self.growth or draft_model.draw_in_turn
+        draw = self.growth or partial(draft_model.draw_in_turn, offers=self.offers)
         proposal = draw(forward, unread, limits, sampler)
         # Guessed states: the target's own will follow.
         kv.trim(self._cache, kv.length(self._cache) - target_read + self._start)

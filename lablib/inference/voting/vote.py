@@ -218,10 +218,10 @@ def vote_until(
         temperature: of the sampler.
         batch: samples of a round; they decode together, so that it also bounds memory and there is
             no ``max_batch``.
-        confidence: stop when the leader is safe with this probability, between 0.5 and 1; None:
-            when it cannot lose.
-        stop_rule: what that is the probability of, "overtake", "beta" or "dirichlet"; see
-            ``StopRule``.
+        confidence: stop when the leader is safe enough, too: however many rounds look, at most a
+            share of 1 - ``confidence`` of the votes, below 0.5, stops on a wrong one.
+        stop_rule: what is wrong, and how its risk is measured, "overtake", "beta" or "dirichlet";
+            see ``StopRule``.
         at_least: samples before ``confidence`` is asked for, at least 1.
         extract: as in ``majority_vote``; there is no ``weight``.
         draft_model: a smaller model of the same vocabulary, or a drafter such as ``NGram()``.

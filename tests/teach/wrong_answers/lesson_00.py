@@ -303,3 +303,13 @@ for name, old, new in (
     ("first_match", "!=", "=="),
 ):
     ANSWERS.changed("00.3", name, old, new)
+
+
+@ANSWERS.wrong("00.2", "set_with_nobody")
+def most_frequent_of_a_set(answers):
+    return max(set(answers), key=answers.count)
+
+
+@ANSWERS.wrong("00.2", "drops_the_empty")
+def counts_what_is_true(answers):
+    return Counter(answer for answer in answers if answer).most_common(1)[0][0]

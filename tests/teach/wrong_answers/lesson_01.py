@@ -284,3 +284,17 @@ for digits in (1, 2):
 smoothed = "np.cumsum(np.maximum(weights, 1e-3 * np.max(weights)) * (np.array(weights) > 0))"
 ANSWERS.changed("01.2", "a_per_mille_at_least", "np.cumsum(weights)", smoothed)
 ANSWERS.changed("01.2", "per_cents", "np.cumsum(weights)", "np.cumsum(np.clip(weights, 0, 100))")
+
+
+@ANSWERS.wrong("01.2", "falls_off_the_line")
+def dart_without_the_total(weights, u):
+    for token, end in enumerate(np.cumsum(weights)):
+        if end > u:
+            return token
+    return None
+
+
+@ANSWERS.wrong("01.3", "overflows_in_the_softmax")
+def softmax_as_it_is(logits, tokens):
+    p = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+    return sum(np.log(p[i, token]) for i, token in enumerate(tokens[1:]))

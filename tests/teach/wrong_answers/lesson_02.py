@@ -282,3 +282,20 @@ WRONG = [
 ]
 
 ANSWERS = Answers(RIGHT, WRONG)
+
+
+@ANSWERS.wrong("02.2", "appends_flat")
+def appends_numbers(x, to_query, to_key, to_value, keys, values):
+    keys = np.append(keys, x @ to_key)
+    values = np.append(values, x @ to_value)
+    scores = keys @ (x @ to_query) / np.sqrt(to_key.shape[1])
+    weights = np.exp(scores - scores.max())
+    return weights / weights.sum() @ values, keys, values
+
+
+@ANSWERS.wrong("02.2", "looks_before_remembering")
+def looks_and_then_appends(x, to_query, to_key, to_value, keys, values):
+    scores = keys @ (x @ to_query) / np.sqrt(to_key.shape[1])
+    weights = np.exp(scores - scores.max())
+    output = weights / weights.sum() @ values
+    return output, np.vstack([keys, x @ to_key]), np.vstack([values, x @ to_value])

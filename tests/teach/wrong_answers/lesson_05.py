@@ -370,3 +370,9 @@ def a_few_random_subsets(scores, right, k):
     rng = np.random.default_rng(1)
     subsets = [rng.permutation(len(scores))[:k] for _ in range(100)]
     return np.mean([right[max(subset, key=lambda i: scores[i])] for subset in subsets])
+
+
+@wrong("05.1", "shares_out_the_probability")
+def product_over_the_length(logprobs, normalized):
+    scores = [np.prod(np.exp(row)) / (len(row) if normalized else 1) for row in logprobs]
+    return int(np.argmax(scores))

@@ -547,3 +547,15 @@ def must_go_on(counts, remaining):
 @with_defaults
 def somebody_leads(counts, remaining):
     return counts.count(max(counts)) == 1
+
+
+@wrong("06.3", "one_answer_has_no_second")
+def first_less_second(counts, remaining):
+    ranked = sorted(counts)
+    return remaining == 0 or ranked[-1] > ranked[-2] + remaining
+
+
+@wrong("06.3", "nor_an_end")
+def lead_of_two(counts, remaining):
+    first, second = sorted(counts, reverse=True)[:2] if len(counts) > 1 else (counts[0], counts[1])
+    return first - second > remaining

@@ -744,3 +744,71 @@ changed(
     "text[start : start + size] == run",
     "text[start : start + size] == run and (len({*run}) == 1 or start + 2 * size <= len(text))",
 )
+
+
+# ------------------------------------------------------------------ 09.5 drawn, and dropped
+
+
+@right("09.5")
+def told_by_lists(p, q, offered):
+    size = len(p)
+    found = [0.0] * size
+    rest = [max(a - b, 0.0) for a, b in zip(p, q, strict=True)]
+    left = sum(rest)
+    for x in range(size):
+        kept = offered[x] * min(p[x], q[x])
+        refused = offered[x] * max(q[x] - p[x], 0.0)
+        dropped = (1 - offered[x]) * q[x]
+        found[x] += kept
+        for y in range(size):
+            found[y] += (refused * rest[y] / left if left > 0 else 0) + dropped * p[y]
+    return found
+
+
+@right("09.5")
+def what_the_rule_lacks(p, q, offered):
+    """Without drops p is written: change that by what each drop does."""
+    found = np.array(p, float)
+    for x in range(len(p)):
+        alone = np.zeros(len(p))
+        keep = min(1.0, p[x] / q[x]) if q[x] else 0.0
+        alone[x] = keep
+        rest = np.maximum(p - q, 0)
+        if keep < 1 and rest.sum():
+            alone += (1 - keep) * rest / rest.sum()
+        found += q[x] * (1 - offered[x]) * (p - alone)
+    return mx.array(found)
+
+
+@wrong("09.5", like="always_the_targets")
+def judged_by_what_is_offered(p, q, offered):
+    really = q * offered
+    kept = np.minimum(p, really)
+    return kept + (p - kept)
+
+
+@wrong("09.5", like="always_the_targets")
+def as_often_on_average(p, q, offered):
+    often = sum(offered) / len(offered)
+    kept = often * np.minimum(p, q)
+    rest = np.maximum(p - q, 0)
+    after = rest / rest.sum() if rest.sum() else p
+    return kept + (often - kept.sum()) * after + (1 - often) * p
+
+
+changed("09.5", "a_drop_draws_from_q", "(1 - offered[x]) * p", "(1 - offered[x]) * q")
+changed("09.5", "no_token_after_a_refusal", "(1 - keep) * after", "0 * after")
+changed(
+    "09.5",
+    "the_dropped_one_excluded",
+    "(1 - offered[x]) * p",
+    "(1 - offered[x]) * np.where(np.arange(len(p)) == x, 0, p)",
+)
+changed("09.5", "offered_and_dropped_exchanged", "offered[x] * keep", "(1 - offered[x]) * keep")
+changed(
+    "09.5",
+    "not_a_number_where_p_is_q",
+    "rest / rest.sum() if rest.sum() > 0 else p",
+    "rest / rest.sum()",
+)
+changed("09.5", "the_other_ratio", "p[x] / q[x]", "q[x] / p[x]")

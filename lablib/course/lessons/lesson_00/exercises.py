@@ -235,6 +235,15 @@ WINNER = Exercise(
             "a set has no order, so among several leaders chance decides, anew each time Python "
             "starts. Go through the list itself: `max` keeps the first of the best."
         ),
+        changed(order_of_a_set, "set_with_nobody", " - {None}", ""): (
+            "None has no vote and must never win. And a set has no order, so among several leaders "
+            "chance decides, anew each time Python starts: leave the Nones out, and go through the "
+            "list itself."
+        ),
+        changed(winner, "drops_the_empty", "if answer is not None", "if answer"): (
+            "`if answer` leaves out the empty string, too, and that is an answer. Only None has no "
+            "vote: `if answer is not None`."
+        ),
         changed(winner_by_counting, "first_in_the_alphabet", "max(given", "max(sorted(given)"): (
             "of several leaders you take the smallest; wanted is the one that came first."
         ),

@@ -165,6 +165,14 @@ def not_normalised(weights, u):
     return min(int(np.searchsorted(np.cumsum(weights), u, side="right")), len(weights) - 1)
 
 
+def falls_off_the_line(weights, u):
+    sums = 0.0
+    for token, weight in enumerate(weights):
+        sums += weight
+        if u < sums:
+            return token
+
+
 def total_only_if_large(weights, u):
     sums = np.cumsum(weights)
     return int(np.searchsorted(sums, u * max(1, sums[-1]), side="right"))
@@ -234,6 +242,10 @@ DRAW = Exercise(
     wrong={
         not_normalised: (
             "u goes from 0 to 1, but the weights need not sum to 1: compare with u times the total."
+        ),
+        falls_off_the_line: (
+            "you compare with u itself, but the weights need not sum to 1: a line of 0.25 ends "
+            "before the dart 0.5 lands. Compare with u times the total."
         ),
         total_only_if_large: (
             "you take the total only where it is above 1. It counts where it is below 1, too: "
@@ -332,6 +344,12 @@ def with_a_little_more(logits, tokens):
 def overflows_on_the_way(logits, tokens):
     rows = zip(logits[:-1], tokens[1:], strict=True)
     return float(sum(row[token] - np.log(np.exp(row).sum()) for row, token in rows))
+
+
+def overflows_in_the_softmax(logits, tokens):
+    weights = np.exp(logits)
+    log_p = np.log(weights / weights.sum(axis=1, keepdims=True))
+    return float(sum(log_p[i, tokens[i + 1]] for i in range(len(tokens) - 1)))
 
 
 def one_shift_for_all(logits, tokens):
@@ -433,6 +451,10 @@ LOG_PROBABILITY = Exercise(
         overflows_on_the_way: (
             "right for small logits, but e to a large one overflows, and with very negative ones "
             "the sum is 0. Subtract each row's maximum first (exercise 01.1)."
+        ),
+        overflows_in_the_softmax: (
+            "right for small logits, but e to a large one overflows, and the logarithm of a share "
+            "that is rounded to 0 is -inf. Subtract each row's maximum first (exercise 01.1)."
         ),
         one_shift_for_all: (
             "you subtract one maximum from all rows; a row far below it has nothing left. Each "

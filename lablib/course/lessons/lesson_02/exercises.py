@@ -131,6 +131,12 @@ def attend_step_loop(x, to_query, to_key, to_value, keys, values):
     return output, np.array(keys), np.array(values)
 
 
+def appends_flat(x, to_query, to_key, to_value, keys, values):
+    keys, values = np.append(keys, x @ to_key), np.append(values, x @ to_value)
+    weights = np.exp(keys @ (x @ to_query) / np.sqrt(len(to_key[0])))
+    return weights / weights.sum() @ values, keys, values
+
+
 def _steps(rng: np.random.Generator) -> Iterator[tuple[np.ndarray, ...]]:
     """Yield steps in which tokens, numbers of an embedding and numbers of a key are not equal."""
     small = np.array(
@@ -180,6 +186,10 @@ ATTEND_STEP = Exercise(
             "    weights = np.exp",
             "    scores[max(1, len(scores) - 1) :] = -np.inf\n    weights = np.exp",
         ): "the new token does not see itself: append its key and value before you look.",
+        appends_flat: (
+            "np.append makes one long row of all numbers. Wanted is one row more: "
+            "np.vstack([keys, new_key]), or np.concatenate([keys, [new_key]])."
+        ),
         changed(attend_step, "no_scale", " / np.sqrt(keys.shape[1])", ""): (
             "the scores are not divided by √d, so the softmax is too sharp."
         ),

@@ -1,6 +1,6 @@
-"""Widgets of the lesson on the KV cache: what it saves, and what it costs."""
+"""Widgets of the lesson on the KV cache: what it is, what it saves, and what it costs."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,9 +8,119 @@ from lablib.course.plots.chart import Chart, ChartExplorer
 from lablib.course.plots.charts import COLOURS, TINTS, WARM, axis, curves, lines, panel
 from lablib.course.plots.explorer import choice, slider
 
+import mlx.core as mx
 import mlx.nn as nn
 import numpy as np
 from mlx.utils import tree_flatten
+
+
+def attention_weights(model: nn.Module, tokens: Sequence[int]) -> np.ndarray:
+    """Return how much each token takes from each, ``(layers, T, T)``, the mean of a layer's heads.
+
+    A row is the token that looks. ``model`` is one of the lab's, with attention in every layer.
+    """
+    met: list[tuple[np.ndarray, np.ndarray]] = []
+
+    def seeing(read: Any) -> Any:
+        def see(q: mx.array, k: mx.array, *rest: Any) -> mx.array:
+            met.append((np.array(q[0], np.float64), np.array(k[0], np.float64)))
+            return read(q, k, *rest)
+
+        return see
+
+    layers = [layer.self_attn for layer in model.layers]
+    for layer in layers:
+        layer.read = seeing(layer.read)
+    try:
+        mx.eval(model(mx.array([tokens])))
+    finally:
+        for layer in layers:
+            del layer.read
+    weights = []
+    for queries, keys in met:
+        keys = np.repeat(keys, len(queries) // len(keys), axis=0)  # shared by several queries
+        scores = queries @ keys.swapaxes(1, 2) / np.sqrt(queries.shape[2])
+        scores = np.where(np.tri(len(tokens)) > 0, scores, -np.inf)
+        each = np.exp(scores - scores.max(axis=2, keepdims=True))
+        weights.append((each / each.sum(axis=2, keepdims=True)).mean(axis=0))
+    return np.array(weights)
+
+
+class Attending(ChartExplorer):
+    """Who takes how much from whom, and what is computed when one more token arrives.
+
+    Args:
+        pieces: the text of each token.
+        weights: as ``attention_weights`` returns them, of these tokens.
+    """
+
+    NOW, KEPT, FUTURE = COLOURS[1], TINTS[2], "#E4E4E4"
+    SHADES = ("#F4F9FD", "#E3F0FA", "#C3DFF3", "#97C7EA", "#66ACE0", "#3D93D4")
+    STEPS = (0.02, 0.06, 0.12, 0.25, 0.5)  # where one shade ends and the next begins
+
+    def __init__(self, pieces: Sequence[str], weights: np.ndarray) -> None:
+        self.pieces, self.weights = [piece.strip() or "␣" for piece in pieces], weights
+        super().__init__(
+            tokens=slider(len(pieces), 2, len(pieces), label="tokens so far"),
+            layer=slider(min(7, len(weights)), 1, len(weights)),
+            way=choice("recompute", ["recompute", "keep"], label="older keys and values"),
+        )
+
+    def compute(self, tokens: int, layer: int, way: str) -> dict[str, Any]:
+        """Return the weights of a layer ``(tokens, tokens)``, and the first row that is computed.
+
+        ``first`` counts from 0: with "keep" it is the newest token's row, else all are computed.
+        """
+        seen = self.weights[layer - 1, :tokens, :tokens]
+        return {"weights": seen, "first": tokens - 1 if way == "keep" else 0, "layer": layer}
+
+    def chart(self, data: dict[str, Any]) -> Chart:
+        """Draw a row for each query, a column for each key: what is computed now has a frame."""
+        weights, first = data["weights"], data["first"]
+        n, most, marks = len(weights), len(self.pieces), []
+        for j in range(n):  # what a token leaves, above its column
+            now = j >= first
+            note = f"key and value of {self.pieces[j]!r}: {'computed now' if now else 'kept'}"
+            box = {"bar": [j + 0.06, j + 0.94, 0.35, 1.15], "fill": self.NOW if now else self.KEPT}
+            marks.append({**box, "text": "k v", "note": note})
+        for i in range(n):
+            now = i >= first
+            box = {"bar": [-1.0, -0.2, -i - 0.9, -i - 0.1], "note": f"query of {self.pieces[i]!r}"}
+            marks += [{**box, "fill": self.NOW, "text": "q"}] * now
+            marks += [self._cell(i, j, weights, now) for j in range(n)]
+        words = [*enumerate(self.pieces)]
+        x = axis(-1.2, most, "keys: who is looked at", [(j + 0.5, w) for j, w in words], bare=True)
+        y = axis(-most, 1.3, "queries: who looks", [(-i - 0.5, w) for i, w in words], bare=True)
+        view = panel("who takes from whom", x, y, side=52, high=30 * (most + 2))
+        keys = [
+            (self.NOW, "computed now"),
+            (self.KEPT, "kept"),
+            (self.SHADES[4], "taken: dark is much"),
+        ]
+        return Chart([view], [marks], [*keys, (self.FUTURE, "comes later: masked")])
+
+    def _cell(self, i: int, j: int, weights: np.ndarray, now: bool) -> dict[str, Any]:
+        cell: dict[str, Any] = {"bar": [j, j + 1, -i - 1, -i], "edge": "#FFFFFF"}
+        if j > i:
+            return {**cell, "fill": self.FUTURE, "note": f"{self.pieces[j]!r} comes later"}
+        share = weights[i, j]
+        note = f"{self.pieces[i]!r} takes {share:.0%} from {self.pieces[j]!r}"
+        shade = self.SHADES[int(np.searchsorted(self.STEPS, share))] if now else "#FFFFFF"
+        text = f"{100 * share:.0f}" if now and share >= self.STEPS[1] else ""
+        return {**cell, "fill": shade, "text": text, "note": note}
+
+    def caption(self, data: dict[str, Any]) -> str:
+        """Say what arrives, what it takes most from, and how much is computed for it."""
+        weights, n = data["weights"], len(data["weights"])
+        new, best = self.pieces[n - 1], int(weights[-1].argmax())
+        rows = n - data["first"]
+        others = f"; {n - 1} keys and values are kept" if rows == 1 else ", all of them anew"
+        made = f"{rows} {'query, key and value' if rows == 1 else 'queries, keys and values'}"
+        return (
+            f"{new!r} arrives and takes most from {self.pieces[best]!r} "
+            f"({weights[-1, best]:.0%} in layer {data['layer']}, as its heads' mean). "
+            f"Computed in each layer: {made}{others}."
+        )
 
 
 class CacheCost(ChartExplorer):

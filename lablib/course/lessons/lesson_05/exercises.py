@@ -120,6 +120,15 @@ PICK = Exercise(
         ),
         changed(
             pick,
+            "shares_out_the_probability",
+            "sum(row) / len(row) if normalized else sum(row)",
+            "np.exp(sum(row)) / (len(row) if normalized else 1)",
+        ): (
+            "you divide the probability of the whole text by its length. The mean is one of "
+            "logarithms: divide their sum, and take no exponential."
+        ),
+        changed(
+            pick,
             "mean_of_probabilities",
             "sum(row) / len(row) if",
             "np.mean(np.exp(row)) if",

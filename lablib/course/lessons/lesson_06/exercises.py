@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from lablib.course.checks.changed import changed
 from lablib.course.checks.exercises import Exercise, Wrong
 from lablib.course.lessons.edges import edges
 
@@ -411,6 +412,11 @@ def too_careful(counts, remaining):
     return remaining == 0 or ranked[1] + remaining < ranked[0]
 
 
+def one_answer_has_no_second(counts, remaining):
+    ranked = sorted(counts, reverse=True)
+    return remaining == 0 or ranked[0] - ranked[1] > remaining
+
+
 def only_seen_rivals(counts, remaining):
     return len(counts) == 1 or may_stop(counts, remaining)
 
@@ -500,6 +506,14 @@ MAY_STOP = Exercise(
         ),
         too_careful: (
             "it goes on too long: a rival that appeared later loses a tie, so it needs one more."
+        ),
+        one_answer_has_no_second: (
+            "one answer alone has no second: `s[1]` is an IndexError. An answer that nobody has "
+            "given yet is a rival, too, with 0 votes: sorted([*counts, 0], reverse=True)."
+        ),
+        changed(one_answer_has_no_second, "nor_an_end", "remaining == 0 or ", ""): (
+            "one answer alone has no second: `s[1]` is an IndexError. Count an answer that nobody "
+            "has given yet, with 0 votes. And with no vote to come, the vote is over."
         ),
         only_seen_rivals: (
             "it stops too early when there is one answer only: all the others may still agree on "

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from lablib.course.plots.chart import Chart, ChartExplorer
 from lablib.course.plots.charts import axis, panel
-from lablib.course.plots.explorer import Explorer, Player, choice, slider
+from lablib.course.plots.explorer import Explorer, Player, choice, slider, toggle
 from lablib.course.plots.pictures import COLOURS
 from lablib.course.replay.curves import Sampled
 from lablib.course.theory.estimators import wilson_interval
@@ -124,6 +124,8 @@ class VoteBars(Explorer):
 class Stopping(ChartExplorer):
     """A vote that asks after every sample whether its leader is safe, and stops when it is.
 
+    Its looks share what is promised, as in the library; or each may be wrong as often as all may.
+
     Args:
         problems: samples of each problem; they arrive in the order they are in.
     """
@@ -137,12 +139,12 @@ class Stopping(ChartExplorer):
             for each in zip(*(self._watch(problem.answers) for problem in problems), strict=True)
         )
         self._right = self._leader == np.array([[problem.truth] for problem in problems])
-        each = product(np.arange(self.LEAST, 1, 0.01), range(1, self.n + 1))
+        each = product(np.arange(self.LEAST, 1, 0.01), (False, True))
         shares = [n / of for way in each for _, of, n, _ in self.lost(self.compute(*way))]
         self._top = 1.2 * max(1 - self.LEAST, *shares)  # an axis stays where it is
         super().__init__(
             confidence=slider(0.95, self.LEAST, 1.0, 0.01),
-            floor=slider(StopRule.at_least, 1, self.n, label="floor (samples)"),
+            shared=toggle(True, "all looks share the promise"),
         )
 
     def _watch(self, answers: Sequence[Any]) -> tuple[list[float], list[Any]]:
@@ -155,14 +157,16 @@ class Stopping(ChartExplorer):
             leaders.append(max(counts, key=counts.__getitem__, default=None))
         return risks, leaders
 
-    def compute(self, confidence: float, floor: int) -> dict[str, Any]:
+    def compute(self, confidence: float, shared: bool) -> dict[str, Any]:
         """Return samples used by each problem ``(problems,)``, and shares: right, kept winners.
 
         ``risk``: of losing, when it stopped; ``changed``: samples used where the full vote elects
         another.
         """
-        stops = self._risk <= 1.0 - confidence + 1e-9
-        stops[:, : floor - 1] = self._risk[:, : floor - 1] == 0.0
+        allowed = 1.0 - confidence
+        if shared and confidence < 1:
+            allowed = StopRule(confidence).allowed_risk(self.n)
+        stops = self._risk <= allowed + 1e-9
         stops[:, -1] = True
         rows, first = np.arange(len(stops)), stops.argmax(axis=1)
         kept = self._leader[rows, first] == self._leader[:, -1]
@@ -173,7 +177,7 @@ class Stopping(ChartExplorer):
             "accuracy": float(np.mean(self._right[rows, first])),
             "kept": float(np.mean(kept)),
             "confidence": confidence,
-            "floor": floor,
+            "allowed": allowed,
         }
 
     @staticmethod
@@ -194,10 +198,9 @@ class Stopping(ChartExplorer):
             now = [n - 0.4, n + 0.4, before, before + share]
             marks.append({"bar": now, "fill": COLOURS[0], "note": note})
             before += share
-        floor = {"rule": {"x": data["floor"] - 0.5}, "dash": "2 3", "text": "floor, unless decided"}
         middle = {"line": [[mean, 0], [mean, 1.03]], "dash": "5 3", "wide": 1.5}
         name = {"text": f"mean {mean:.1f}", "at": [mean, 1.07], "anchor": "middle"}
-        marks += [floor, middle, name]
+        marks += [middle, name]
         line, notes, risk = [], [], round(1 - data["confidence"], 2)
         for n, of, others, unsure in self.lost(data):
             low, high = wilson_interval(others, of) if unsure else (0.0, 0.0)
@@ -221,6 +224,7 @@ class Stopping(ChartExplorer):
     def caption(self, data: dict[str, Any]) -> str:
         """Say what was saved and what it cost."""
         return (
-            f"On average a vote stops after {data['used'].mean():.1f} of {self.n} samples; "
+            f"At a risk of {data['allowed']:.1%} a vote stops after {data['used'].mean():.1f} of "
+            f"{self.n} samples, on average; "
             f"{data['kept']:.1%} elect whom the full vote elects, {data['accuracy']:.1%} are right."
         )

@@ -1,4 +1,4 @@
-"""Exercises of lesson 09: looking drafts up, choosing how many, and judging them together.
+"""Exercises of lesson 09: looking drafts up, choosing how many, judging and dropping them.
 
 The wrong ideas are listed with what is said of each, in ``wrong``; a comment at a case says which
 one it is for. Cases are short enough to paste, and probabilities are sixteenths.
@@ -9,8 +9,11 @@ from collections.abc import Iterator
 from lablib.course.checks.changed import changed
 from lablib.course.checks.exercises import Exercise
 from lablib.course.lessons.edges import edges
+from lablib.course.lessons.lesson_09.exercises_dropping import DROPPING
 
 import numpy as np
+
+__all__ = ["BEST_LENGTH", "BLOCK", "DROPPING", "ESTIMATE", "LOOKUP"]
 
 # ------------------------------------------------------------------ 09.1 prompt lookup
 

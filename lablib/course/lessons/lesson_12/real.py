@@ -10,6 +10,7 @@ from typing import Any
 import lablib
 from lablib.cache import kv
 from lablib.course.replay import measure
+from lablib.course.replay.measure import bandwidth as bandwidth
 from lablib.inference.speculation.costs import Costs
 from lablib.machine import backend
 from lablib.models import zoo
@@ -47,17 +48,6 @@ def load_real() -> tuple[Any, Any]:
 def clock() -> float:
     """Return what ``measure.clock`` tells: seconds that other programs add little to."""
     return measure.clock()()
-
-
-def bandwidth(megabytes: int = 256, repeats: int = 20) -> float:
-    """Return the bytes a second that NumPy's matrix-vector product reads, the best of several."""
-    matrix, vector = np.ones((megabytes * 256, 1024), np.float32), np.ones(1024, np.float32)
-    best = np.inf
-    for _ in range(repeats):
-        start = clock()
-        np.vecdot(matrix, vector)  # in one thread, as the model
-        best = min(best, clock() - start)
-    return matrix.nbytes / best
 
 
 def batch_costs(
