@@ -64,6 +64,11 @@ claim(
     "At the start the vector knows only its own token, so it fits that best: o would follow o.",
     clock[0] == "o" and place[0] == " the",
 )
+strokes = [tokenizer.decode([token]) for token in tokenizer.encode(" strokes")[1:]]
+claim(
+    "The first block expects kes, because strokes has a token o as well: s·t·r·o·kes.",
+    clock[1] == "kes" and "·".join(strokes).strip() == "s·t·r·o·kes",
+)
 claim(
     "Only later blocks have collected enough from the tokens before it to see a clock.",
     clock[1:6] == ["kes"] * 5 and clock[6:] == ["ck"] * 3,
