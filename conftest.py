@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import lablib  # noqa: F401 (before mlx)
+from lablib.course.checks.exercises import number_of
 from lablib.course.plots import scene
 from lablib.models import zoo
 
@@ -43,14 +44,15 @@ class Lesson(IPyNbFile):
         """Yield the cells that run, and behind each cell the section of claims that follows it."""
         self.skip_compare += (scene.MIME,)
         cells = {item.cell.id: item for item in super().collect()}
-        made = claims.sections(self.name[:2])
+        lesson = number_of(self.name)
+        made = claims.sections(lesson)
         number = -1
         for cell in self.nb.cells:
             if cell.id in cells:
                 number = cells[cell.id].cell_num
                 yield cells[cell.id]
             if made.pop(cell.id, None):
-                yield self._claims(cell.id, number, claims.call(self.name[:2], cell.id))
+                yield self._claims(cell.id, number, claims.call(lesson, cell.id))
         for cell_id in made:
             yield self._claims(cell_id, number, f"raise LookupError('no such cell: {cell_id}')")
 

@@ -244,7 +244,7 @@ class Package:
         """
         text = ast.get_docstring(self.trees["inference/__init__.py"]) or ""
         found = []
-        entry = re.compile(r"^\s*(\d\d)?\s+(\S+\.py)\s+(\w[\w.]*(?:, *\w[\w.]*)*)", re.MULTILINE)
+        entry = re.compile(r"^\s*(\d\d\w?)?\s+(\S+\.py)\s+(\w[\w.]*(?:, *\w[\w.]*)*)", re.MULTILINE)
         lesson = None
         for number, path, names in entry.findall(text):
             lesson = number or lesson  # a line without a number goes on with the lesson above

@@ -5,6 +5,7 @@ code that runs. (The folders cache, models and course are lablib's, all others a
 faster path stands beside it, ``with lablib.by_definition():`` closes that path, and a function that
 you replace runs in its place at once.
 
+    00b models/base.py                Blocks.__call__
     01  sampling/transforms.py        draw
         decoding/decoder.py           Decoder.plain_round
     02  cache/kv.py                   trim, copy

@@ -19,6 +19,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from lablib.course.checks.exercises import number_of
 from lablib.teach import walls
 from lablib.teach.handed_in import unreadable
 from lablib.teach.process import Limits, NotStarted, end_family
@@ -118,7 +119,8 @@ def grade(order: Order, limits: Limits, say: Callable[[dict[str, Any]], None]) -
     except Exception as error:  # whatever is in the file, it gets a row
         say({"unreadable": unreadable(error, path, order.name)})
         return
-    work.exercises[:] = [e for e in work.exercises if not order.lessons or e[:2] in order.lessons]
+    only = order.lessons
+    work.exercises[:] = [e for e in work.exercises if not only or number_of(e) in only]
     say({"predicted": work.predicted, "asked": work.exercises})
 
     def tell(exercise: str, finding: Finding) -> None:

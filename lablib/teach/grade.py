@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lablib.course.checks.exercises import exercises
+from lablib.course.checks.exercises import exercises, number_of
 from lablib.course.checks.exercises import lessons as known_lessons
 from lablib.folders import replacing
 from lablib.teach.desk import Order, judge
@@ -238,7 +238,7 @@ class _Job:
             sorted(found - {*self.people}) if self.people else [],
             not_read(self.folder, self.ours),
             self.scheme,
-            [each for each in every if not self.lessons or each.question[:2] in self.lessons],
+            [q for q in every if not self.lessons or number_of(q.question) in self.lessons],
         )
 
     def _rows(self, said: Said) -> list[ExerciseRow]:

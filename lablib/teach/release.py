@@ -14,7 +14,7 @@ import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from lablib.course.checks.exercises import find
+from lablib.course.checks.exercises import NUMBER, find
 from lablib.folders import course, write_whole
 from lablib.teach.assignments import nbgrader_source, otter_source
 from lablib.teach.editions import (
@@ -203,9 +203,9 @@ def _notebooks(sources: Sequence[str | Path]) -> Iterator[Path]:
 def _numbered(source: Path) -> Path:
     """Return the course's lesson of this number; what is no such number stays as it is."""
     folder = course()
-    if source.exists() or folder is None or not re.fullmatch(r"\d{1,2}", str(source)):
+    if source.exists() or folder is None or not re.fullmatch(rf"\d|{NUMBER}", str(source)):
         return source
-    return next(folder.glob(f"{int(str(source)):02d}_*.ipynb"), source)
+    return next(folder.glob(f"{str(source).zfill(2)}_*.ipynb"), source)
 
 
 def _linked(notebook: Notebook, folder: Path) -> Iterator[str]:

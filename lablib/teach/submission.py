@@ -14,7 +14,14 @@ from pathlib import Path
 from typing import Any
 
 from lablib.course.checks.checking import judge
-from lablib.course.checks.exercises import Exercise, exercises, find, lessons
+from lablib.course.checks.exercises import (
+    NUMBER,
+    Exercise,
+    exercises,
+    find,
+    lessons,
+    number_of,
+)
 from lablib.course.checks.running import Gone, TimeUp
 from lablib.folders import course
 from lablib.teach.editions import code_cells, read_notebook
@@ -70,8 +77,8 @@ def understood(cells: list[dict[str, Any]], name: str) -> Submission:
             marks[number] = mark["exercise"]
         if cell.get("cell_type") == "code":
             recorded |= dict(_recorded(cell))
-    told = {*marks.values(), *re.findall(r"""\bcheck\(\s*["'](\d\d\.\d)["']""", _joined(code))}
-    numbers = {each[:2] for each in told} & {*lessons()} or _untold(_joined(code), name)
+    told = {*marks.values(), *re.findall(rf"""\bcheck\(\s*["']({NUMBER}\.\d)["']""", _joined(code))}
+    numbers = {number_of(each) for each in told} & {*lessons()} or _untold(_joined(code), name)
     listed = [e for number in sorted(numbers) for e in exercises(number)]
     if not listed:
         raise ValueError("it has no exercise of this course: neither a check nor a function of one")
@@ -188,7 +195,7 @@ def _recorded(cell: dict[str, Any]) -> Iterator[tuple[str, str]]:
     for output in cell.get("outputs") or []:
         data = output.get("data") or {}
         for text in map(text_of, (data.get("text/plain", ""), output.get("text", ""))):
-            for mark, exercise in re.findall(r"^([✓✗○]) (\d\d\.\d) ", text, re.MULTILINE):
+            for mark, exercise in re.findall(rf"^([✓✗○]) ({NUMBER}\.\d) ", text, re.MULTILINE):
                 yield exercise, mark
 
 
@@ -202,8 +209,9 @@ def _untold(source: str, name: str) -> set[str]:
     written = {*re.findall(r"^def (\w+)", source, re.MULTILINE)}
     asked = [each for each in exercises() if each.name in written]
     names = Counter(each.name for each in asked)
-    found = Counter(each.id[:2] for each in asked if names[each.name] == 1)
-    named = {*re.findall(r"(?<!\d)\d\d(?!\d)", name)[:1]} & {*lessons()}
+    found = Counter(each.lesson for each in asked if names[each.name] == 1)
+    said = re.findall(rf"(?<!\d){NUMBER}(?!\d)", name)[:1]
+    named = {*[n for each in said for n in (each, each[:2]) if n in lessons()][:1]}
     if name.lower().endswith(".py"):
         return {*found} or named
     return named or {lesson for lesson, _ in found.most_common(1)}

@@ -6,6 +6,8 @@ start-up file of IPython, not by an option of the library.
 
 from pathlib import Path
 
+from lablib.course.checks.exercises import number_of
+
 import nbformat
 import pytest
 from nbclient import NotebookClient
@@ -37,7 +39,7 @@ def test_a_lesson_runs_in_half_precision(path, dtype, tmp_path, monkeypatch):
     (startup / "half.py").write_text(STARTUP.format(dtype=dtype))
     monkeypatch.setenv("IPYTHONDIR", str(tmp_path))
     notebook = nbformat.read(path, as_version=4)
-    lesson, cells = path.name[:2], []
+    lesson, cells = number_of(path.name), []
     for cell in notebook.cells:
         cells.append(cell)
         if cell.id in sections(lesson):

@@ -317,6 +317,7 @@ CALLS |= {
     "temperature": by_cut(temperature=0.8),
     "tree_block": by_tree_rule("block"),
     "DraftHead.__call__": [partial(speculate, draft=head)],
+    "Blocks.__call__": MODEL,
     **{name: MODEL for name in PARTS if name.split(".")[0] in ("Attention", "MLP")},
     **{name: MODEL for name in PARTS if name.split(".")[0] in ("RMSNorm", "Linear")},
 }

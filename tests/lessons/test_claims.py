@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 
+from lablib.course.checks.exercises import number_of
 from lablib.teach.editions import read_notebook
 
 import nbformat
@@ -28,7 +29,7 @@ from oracles.claims import (
 )
 from oracles.refusals import refuses
 
-LESSONS = sorted(path.name[:2] for path in FOLDER.glob("[0-9]*.ipynb"))
+LESSONS = sorted(number_of(path.name) for path in FOLDER.glob("[0-9]*.ipynb"))
 
 
 @pytest.mark.parametrize("lesson", sorted({*LESSONS} - NOT_YET))

@@ -3,6 +3,8 @@
 import json
 from pathlib import Path
 
+from lablib.course.checks.exercises import number_of
+
 import nbformat
 import pytest
 from nbclient import NotebookClient
@@ -31,4 +33,4 @@ def test_a_lessons_kernel_stays_small(path: Path, tmp_path: Path) -> None:
     asked = nbformat.v4.new_code_cell(PEAK)
     notebook.cells.append(asked)
     NotebookClient(notebook, timeout=600, resources={"metadata": {"path": tmp_path}}).execute()
-    assert json.loads(asked.outputs[0]["text"]) < MORE.get(path.name[:2], MOST)
+    assert json.loads(asked.outputs[0]["text"]) < MORE.get(number_of(path.name), MOST)

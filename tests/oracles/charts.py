@@ -7,7 +7,10 @@ import pkgutil
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from lablib import LanguageModel, llama_config
 from lablib.course import lessons
+from lablib.course.lessons.lesson_00a.widgets import Product
+from lablib.course.lessons.lesson_00b.widgets import Stream
 from lablib.course.lessons.lesson_02.widgets import LARGE, Attending, CacheCost, CacheMemory, Shape
 from lablib.course.lessons.lesson_03.widgets import HeatCost, Penalties, StoryCounts
 from lablib.course.lessons.lesson_05.widgets import OverOptimisation
@@ -79,6 +82,11 @@ def _voting() -> Voting:
     return Voting(sums.World([[("7", [-0.1] * 4), ("3", [-2.0])] * 4] * 3, ["7", "3", "5"], 100))
 
 
+def _stream() -> Stream:
+    model = LanguageModel(llama_config(9, 16, 1, 8), seed=0)
+    return Stream(model, [1, 2, 3], [" elephant"] * 9, {"here": 2, "there": 3})
+
+
 def _judged() -> Judged:
     p = _logits(9, 40, 1)
     return Judged({"alike": (p, p), "apart": (p, -p)})
@@ -91,6 +99,10 @@ def _cuts() -> Cuts:
 
 
 EVERY: dict[type[ChartExplorer], Callable[[], ChartExplorer]] = {
+    Product: lambda: Product(
+        [[2, 10], [0, 3]], [[1], [9]], ["Ann", "Ben"], ["tea", "jam"], ["shop"]
+    ),
+    Stream: _stream,
     Attending: lambda: Attending(["On", " a", " day"], np.array([np.tri(3) / [[1], [2], [3]]] * 2)),
     CacheCost: CacheCost,
     CacheMemory: lambda: CacheMemory({"ours": Shape(8, 3, 3, 64, 3e6), **LARGE}),

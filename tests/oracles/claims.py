@@ -51,7 +51,7 @@ CAUSE = r"\b(because|therefore|hence|thus)\b|(^|[,;:] )so\b(?! that)"
 CLAIM = re.compile(f"{NUMBER}|{COMPARISON}|{CAUSE}", re.IGNORECASE)
 
 SKIPPED = re.compile(
-    r"#|\||<|\*\*(You will be able to|Time|Further reading|Previous lesson|Next)|\[?\d\d · "
+    r"#|\||<|\*\*(You will be able to|Time|Further reading|Previous lesson|Next)|\[?\d\d[a-z]? · "
 )
 SECTION = re.compile(r"# %% after (\S+)")
 PAPER = re.compile(r".*\]\(https?://\S+\)")

@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from lablib.course.checks.exercises import exercises, lessons
+from lablib.course.checks.exercises import exercises, lessons, number_of
 from lablib.teach.editions import IMPORTS, exercise_cells, part_of
 
 from oracles.claims import sections
@@ -33,10 +33,10 @@ def hygiene(notebook, path: Path) -> list[str]:
         notebook: the notebook as nbformat reads it.
         path: where it lies; links are looked up beside it.
     """
-    lesson = path.name[:2]
+    lesson = number_of(path.name)
     complaints = [*_recorded(notebook), *_cells(notebook, {*sections(lesson)}), *_texts(notebook)]
     complaints += [*_pictures(notebook), *_links(notebook, path.parent)]
-    if not re.fullmatch(r"\d\d_[a-z0-9_]+\.ipynb", path.name):
+    if not re.fullmatch(r"\d\d[a-z]?_[a-z0-9_]+\.ipynb", path.name):
         complaints.append("is not called NN_name.ipynb")
     if lesson != "00":
         complaints += _sections(notebook)
@@ -184,5 +184,5 @@ def _exercises(notebook, lesson: str) -> Iterator[str]:
             elif part == "check" and "○" not in str(cell.outputs):
                 yield f"exercise {exercise.id}: the recorded check is not neutral"
     for exercise_id, part in there:
-        if part:
+        if part and (part != "used" or exercise_id not in {each.id for each in declared}):
             yield f"a {part} cell of {exercise_id}, which this lesson does not declare"

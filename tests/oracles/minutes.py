@@ -29,7 +29,7 @@ FOLDER = Path(__file__).parents[2] / "notebooks"
 
 def minutes(notebook: Any, lesson: str) -> tuple[float, float]:
     """Return the minutes of a whole lesson, and those of its main line."""
-    named = re.findall(r"\b\d\d\.\d\b", notebook["cells"][0]["source"])
+    named = re.findall(r"\b\d\d[a-z]?\.\d\b", notebook["cells"][0]["source"])
     whole, main = 0.0, 0.0
     for exercise in exercises(lesson):
         takes = EXERCISE * exercise.minutes

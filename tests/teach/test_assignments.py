@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from lablib.course.checks.exercises import exercises, find
+from lablib.course.checks.exercises import exercises, find, number_of
 from lablib.teach import grade, release
 from lablib.teach.assignments import nbgrader_source, otter_source
 from lablib.teach.editions import part_of, read_notebook
@@ -71,7 +71,7 @@ def lesson_to_release(folder, path=LESSON, whole=False):
 def hand_in(handed_out, folder, students=tuple(ANSWERS)):
     """Write what each student makes of the notebook that was handed out."""
     assert "BEGIN SOLUTION" not in handed_out.read_text()
-    asked = exercises(handed_out.name[:2])
+    asked = exercises(number_of(handed_out.name))
     for student in students:
         answer = ANSWERS[student]
         notebook = read_notebook(handed_out)

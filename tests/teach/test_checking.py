@@ -9,7 +9,7 @@ import threading
 import time
 
 from lablib.course.checks import checking, comparing, exercises
-from lablib.course.checks.checking import check, hint, progress, solution
+from lablib.course.checks.checking import check, hint, progress, solution, solved
 from lablib.course.checks.exercises import Exercise, Wrong
 from lablib.course.checks.running import Watched
 
@@ -343,6 +343,16 @@ def test_an_unknown_exercise_is_one_readable_line():
         check("97.9", softmax)
     with pytest.raises(ValueError, match=r"no exercise 3; there are: 97.1, 97.2"):
         hint(3)
+
+
+def test_a_cell_uses_a_function_once_it_is_right(capsys):
+    def best_token(probabilities):
+        return 0
+
+    assert not solved("00.1", best_token)
+    assert capsys.readouterr().out == "○ Once 00.1 is ✓, this cell uses your function.\n"
+    assert solved("00.1", lambda p: p.index(max(p)))
+    assert capsys.readouterr().out == ""
 
 
 @pytest.mark.usefixtures("course")

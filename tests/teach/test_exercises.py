@@ -3,7 +3,7 @@
 import dataclasses
 
 from lablib.course.checks.comparing import _cases, _same
-from lablib.course.checks.exercises import Wrong, exercises, lessons
+from lablib.course.checks.exercises import Wrong, exercises, lessons, number_of
 from lablib.course.checks.values import call_text
 
 import mlx.core as mx
@@ -38,6 +38,26 @@ def test_a_case_that_is_shown_whole_can_be_pasted(exercise):
 def test_a_lesson_counts_its_exercises_from_one(lesson):
     ids = [exercise.id for exercise in exercises(lesson)]
     assert ids == [f"{lesson}.{i}" for i in range(1, len(ids) + 1)]
+
+
+@pytest.mark.parametrize(
+    ("name", "number"),
+    [
+        ("00a_arrays.ipynb", "00a"),
+        ("00a.1", "00a"),
+        ("00b.q2", "00b"),
+        ("00_start_here.ipynb", "00"),
+        ("00.1", "00"),
+        ("00abc", ""),
+        ("notes.ipynb", ""),
+    ],
+)
+def test_a_lesson_is_known_by_what_ids_and_files_begin_with(name, number):
+    assert number_of(name) == number
+
+
+def test_a_lesson_with_a_letter_stands_behind_its_number():
+    assert lessons()[:4] == ("00", "00a", "00b", "01")
 
 
 def refuse_everything(function):

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from lablib.course.checks import exercises
+from lablib.course.checks.exercises import number_of
 from lablib.teach import editions, grade, submission, walls
 from lablib.teach.editions import edition, exercise_cells, fold, part_of
 from lablib.teach.process import Limits
@@ -144,10 +145,26 @@ def test_a_program_without_checks_is_known_by_its_functions(source, lessons):
     cells = [{"cell_type": "code", "source": source}]
     for name in ("homework.py", "ada_07.py"):  # seven is a number like any other
         work = understood(cells, name)
-        assert [*dict.fromkeys(id_[:2] for id_ in work.exercises)] == lessons.split()
+        assert [*dict.fromkeys(number_of(id_) for id_ in work.exercises)] == lessons.split()
 
 
-@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.name[:2])
+@pytest.mark.parametrize(
+    ("name", "lesson"),
+    [
+        ("00a_arrays (1).ipynb", "00a"),
+        ("ada-00b.ipynb", "00b"),
+        ("00_start_here.ipynb", "00"),
+        ("07b.ipynb", "07"),  # a second try, and no lesson of this letter
+        ("07spec.ipynb", "07"),
+    ],
+)
+def test_a_file_is_known_by_the_lessons_number_in_its_name(name, lesson):
+    cells = [{"cell_type": "code", "source": "def best_token(p): return 0"}]
+    work = understood(cells, name)
+    assert {number_of(id_) for id_ in work.exercises} == {lesson}
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: number_of(path.name))
 def test_a_lesson_without_its_checks_is_known_under_any_name(path):
     cells = nbformat.read(path, as_version=4).cells
     bare = [
@@ -156,10 +173,11 @@ def test_a_lesson_without_its_checks_is_known_under_any_name(path):
         if not cell.source.startswith("check(")
     ]
     for name in ("Untitled.ipynb", path.name):
-        assert {id_[:2] for id_ in understood(bare, name).exercises} == {path.name[:2]}
+        work = understood(bare, name)
+        assert {number_of(id_) for id_ in work.exercises} == {number_of(path.name)}
 
 
-@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.name[:2])
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: number_of(path.name))
 def test_a_lessons_own_cells_are_known_in_a_program_too(path, tmp_path):
     """There a cell ends with the next text, as comments."""
     notebook = nbformat.read(path, as_version=4)
@@ -211,7 +229,7 @@ def test_grade_wants_a_folder(tmp_path):
 def test_the_solved_edition_of_every_lesson_is_all_correct(path, tmp_path):
     solved = nbformat.read(solve(path, tmp_path / path.name), as_version=4)
     assert {exercise: found.outcome for exercise, found in judged(solved).items()} == {
-        exercise.id: "✓" for exercise in exercises.exercises(path.name[:2])
+        exercise.id: "✓" for exercise in exercises.exercises(number_of(path.name))
     }
 
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from lablib import __main__
-from lablib.course.checks.exercises import exercises
+from lablib.course.checks.exercises import exercises, number_of
 from lablib.teach.editions import QUESTION, answered, code_cells, read_notebook
 from lablib.teach.sheet import _section, boards, sheet_page, shown
 
@@ -25,7 +25,7 @@ def test_each_question_by_hand_is_an_exercise_on_both_sheets(path):
         page = sheet_page([notebook], answers)
         assert page.count("<article>") == asked
         assert fetched(page) == []
-        for exercise in exercises(path.name[:2]):
+        for exercise in exercises(number_of(path.name)):
             assert not any(line in words(page) for line in solution_lines(exercise, path))
 
 
@@ -50,14 +50,15 @@ def test_answers_are_on_the_teachers_sheet_alone(path):
                 if len(first) > 20:
                     assert first in teacher
                     assert first not in student
-    assert said or path.name[:2] == "01"
+    assert said or number_of(path.name) == "01"
     assert student.count("Answer") == 0
     assert teacher.count("Answer") == len(boards(notebook))
     assert not any(word in teacher for word in ("claim(", "predict("))
 
 
 def test_the_numbers_that_are_needed_are_on_the_students_sheet():
-    student = words(sheet_page([read_notebook(NOTEBOOKS[6])], answers=False))
+    (path,) = (each for each in NOTEBOOKS if number_of(each.name) == "06")
+    student = words(sheet_page([read_notebook(path)], answers=False))
     assert "faces = [1, 2, 3, 4, 5, 6]" in student
     assert "np.exp" not in student
 

@@ -112,6 +112,27 @@ def check(exercise: str | Exercise, function: Callable[..., Any]) -> CheckResult
     return replace(outcome, message=f"{outcome.message}\nNote: {trouble}".lstrip())
 
 
+def solved(exercise: str, function: Callable[..., Any]) -> bool:
+    """Return whether ``function`` solves the exercise; if not, say that this cell waits for it.
+
+    Args:
+        exercise: its id, for example ``"01.2"``.
+        function: the function itself, without parentheses.
+
+    Raises:
+        ValueError: there is no such exercise.
+
+    Example:
+        >>> lablib.course.solved("01.1", lambda scores: scores)
+        ○ Once 01.1 is ✓, this cell uses your function.
+        False
+    """
+    if check(exercise, function).correct:
+        return True
+    print(f"○ Once {find(exercise).id} is ✓, this cell uses your function.")
+    return False
+
+
 def hint(exercise: str, level: int | None = None) -> Folded:
     """Show the hints of an exercise, each folded where a notebook shows them.
 

@@ -23,6 +23,7 @@ from lablib.validation import BadValue
 import numpy as np
 
 Cases = Callable[[np.random.Generator], Iterable[tuple[Any, ...]]]
+NUMBER = r"\d\d[a-z]?"  # of a lesson: 00a stands between 00 and 01, in a file browser, too
 
 
 class Wrong(Exception):
@@ -85,7 +86,7 @@ class Exercise:
     misconceptions: dict[str, str] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        if not re.fullmatch(r"\d\d\.\d", self.id):
+        if not re.fullmatch(rf"{NUMBER}\.\d", self.id):
             raise BadValue(f"id must look like '03.2', got {self.id!r}")
         if self.stars not in (1, 2, 3):
             raise BadValue(f"stars must be 1, 2 or 3, got {self.stars!r}")
@@ -103,8 +104,8 @@ class Exercise:
 
     @property
     def lesson(self) -> str:
-        """Return the number of its lesson, two digits."""
-        return self.id[:2]
+        """Return the number of its lesson."""
+        return number_of(self.id)
 
     @property
     def difficulty(self) -> str:
@@ -127,11 +128,19 @@ def starter_of(reference: Callable[..., Any]) -> str:
     return "\n".join([*head, "    raise NotImplementedError"])
 
 
+def number_of(name: str) -> str:
+    """Return a lesson's number, with which ids and its file's name begin; "" if it has none."""
+    found = re.match(NUMBER + r"(?![^\W_])", name)
+    return found[0] if found else ""
+
+
 @functools.cache  # a report of a class asks thousands of times, and each time it is on the disk
 def lessons() -> tuple[str, ...]:
     """Return the numbers of the lessons that have exercises, for example ``("00", "01")``."""
-    names = (module.name for module in pkgutil.iter_modules(course.__path__))
-    return (*sorted(name[-2:] for name in names if re.fullmatch(r"lesson_\d\d", name)),)
+    names = (
+        module.name.removeprefix("lesson_") for module in pkgutil.iter_modules(course.__path__)
+    )
+    return (*sorted(name for name in names if re.fullmatch(NUMBER, name)),)
 
 
 def exercises(lesson: str | None = None) -> list[Exercise]:
@@ -149,7 +158,7 @@ def find(exercise: str | Exercise) -> Exercise:
     """Return the exercise with this id (an ``Exercise`` is returned as it is)."""
     if isinstance(exercise, Exercise):
         return exercise
-    lesson = exercise[:2] if isinstance(exercise, str) else None
+    lesson = number_of(exercise) if isinstance(exercise, str) else None
     known = exercises(lesson if lesson in lessons() else None)
     for candidate in known:
         if candidate.id == exercise:

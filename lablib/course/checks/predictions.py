@@ -19,7 +19,7 @@ from textwrap import fill
 from typing import Any
 
 from lablib.course.checks import marks
-from lablib.course.checks.exercises import lessons
+from lablib.course.checks.exercises import lessons, number_of
 from lablib.folders import write_whole
 from lablib.validation import BadValue
 
@@ -164,11 +164,11 @@ def find(question: str) -> Question:
 def _due() -> list[Question]:
     """Return what is to be recalled today: a misconception once its lesson has a prediction."""
     kept, today = _all(), _after(0)
-    begun = {id_[:2] for id_ in kept}
+    begun = {number_of(id_) for id_ in kept}
     found = []
     for each in questions().values():
         when = kept.get(each.id, {}).get("due", today if each.truth else "")
-        if each.id[:2] in begun and when and when <= today:
+        if number_of(each.id) in begun and when and when <= today:
             found.append(each)
     return found
 

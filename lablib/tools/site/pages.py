@@ -120,7 +120,7 @@ def _code(cell: Cell, run: Run, frames: Path, answers: bool) -> Iterator[Cell]:
     if part == "hint":
         yield _said(cell, _exercise(exercise))
     asks = cell["source"].startswith("predict(")
-    if part in ("check", "hint", "solution") or cell["source"].startswith(_OF_A_READER):
+    if part in ("check", "hint", "solution", "used") or cell["source"].startswith(_OF_A_READER):
         return
     outputs = [] if part == "starter" else [*_outputs(cell, run, frames, answers)]
     pictures = [each for each in outputs if _ASKS.strip() in str(each.get("data"))]

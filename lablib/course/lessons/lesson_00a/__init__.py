@@ -1,0 +1,1 @@
+"""Lesson 00a: what it shows and asks."""

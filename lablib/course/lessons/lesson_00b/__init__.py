@@ -1,0 +1,1 @@
+"""Lesson 00b: what it shows and asks."""

@@ -1,0 +1,108 @@
+"""Pictures of the lesson on what a model is: a token's vector on its way through the blocks."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from lablib.course.plots.chart import Chart, ChartExplorer
+from lablib.course.plots.charts import TINTS, axis, panel
+from lablib.course.plots.explorer import choice, slider
+from lablib.course.plots.marks import DARK, LIGHT, REST, number
+from lablib.course.plots.pictures import visible
+from lablib.inference.speculation.early_exit import first_layers
+
+import mlx.core as mx
+import numpy as np
+from scipy.special import softmax
+
+
+class Stream(ChartExplorer):
+    """A token's vector, block after block, and what the model would say next behind each.
+
+    Args:
+        model: a language model whose first layers can be had alone.
+        ids: the text, read once for each number of blocks.
+        words: the token of every id.
+        places: what a place is called -> how many tokens are read there.
+    """
+
+    def __init__(
+        self, model: Any, ids: Sequence[int], words: Sequence[str], places: Mapping[str, int]
+    ) -> None:
+        self.words, self.places = list(words), dict(places)
+        blocks = len(model.layers)
+        tokens = mx.array([[*ids]])
+        logits = [first_layers(model, n)(tokens)[0] for n in range(blocks + 1)]
+        read = np.array(mx.stack(logits).astype(mx.float32), dtype=np.float64)
+        self.chances = {name: softmax(read[:, n - 1], axis=-1) for name, n in places.items()}
+        self.blocks = blocks
+        super().__init__(
+            after=choice(next(iter(places)), [*places]), blocks=slider(blocks, 0, blocks)
+        )
+
+    def compute(self, after: str, blocks: int) -> dict[str, Any]:
+        """Return the first guess behind each block so far with its chance, and the last one."""
+        chances = self.chances[after]
+        best = chances.argmax(axis=-1).tolist()
+        return {
+            "after": after,
+            "blocks": blocks,
+            "guesses": best[: blocks + 1],
+            "chances": [float(chances[n, best[n]]) for n in range(blocks + 1)],
+            "last": best[-1],
+            "last_chance": float(chances[-1, best[-1]]),
+        }
+
+    def chart(self, data: dict[str, Any]) -> Chart:
+        """Draw the stream and its blocks, and beside each block what would be said behind it."""
+        now, rows = data["blocks"], self.blocks + 1
+        way: list[dict[str, Any]] = [
+            {"line": [[0.1, -now], [0.1, -self.blocks]], "colour": REST, "wide": 2},
+            {"line": [[0.1, 0], [0.1, -now]], "colour": DARK, "wide": 5},
+        ]
+        for n in range(rows):
+            passed, name = n <= now, f"+ block {n}" if n else "the token's vector"
+            note = f"Block {n} reads the stream and adds to it." if n else "A row of the table."
+            fill = (TINTS[0] if n else TINTS[1]) if passed else "#F2F2F2"
+            box = {"bar": [0.28, 1, -n - 0.36, -n + 0.36], "fill": fill, "text": name, "note": note}
+            look = {"colour": DARK if passed else REST, "wide": 2}
+            way += [box, {"line": [[0.1, -n], [0.28, -n]], **look}]
+            way.append({"dot": [0.1, -n], "colour": DARK if passed else REST, "r": 5})
+        said: list[dict[str, Any]] = []
+        for n, (guess, chance) in enumerate(zip(data["guesses"], data["chances"], strict=True)):
+            word, bar = visible(self.words[guess]), [0, chance, -n - 0.36, -n + 0.36]
+            note = f"Behind {n} blocks: “{word}” with {number(chance)}."
+            fill = DARK if guess == data["last"] else LIGHT
+            said.append({"bar": bar, "fill": fill, "note": note})
+            said.append({"text": f"{word} {number(chance)}", "at": [chance + 0.02, -n - 0.15]})
+        y = axis(0.5 - rows, 0.5, "", [], bare=True)
+        high = 27 * rows
+        ticks = [(value, f"{value:g}") for value in (0, 0.5, 1)]
+        panels = [
+            panel(
+                "a token's vector on its way",
+                axis(0, 1.05, "", [], bare=True),
+                y,
+                high=high,
+                share=2,
+                side=8,
+            ),
+            panel(
+                "what it would say next",
+                axis(0, 1.5, "probability", ticks),
+                y | {"ticks": [(-n, f"{n}") for n in range(rows)]},
+                high=high,
+                share=3,
+                side=24,
+            ),
+        ]
+        keys = [(LIGHT, "its first guess there"), (DARK, "the same as its last")]
+        return Chart(panels, [way, said], keys)
+
+    def caption(self, data: dict[str, Any]) -> str:
+        """Name the guess behind these blocks, and the one behind all of them."""
+        here, end = (visible(self.words[i]) for i in (data["guesses"][-1], data["last"]))
+        chance = number(data["chances"][-1])
+        said = f"After “{data['after']}”, behind {data['blocks']} of {self.blocks} blocks: “{here}”"
+        if data["blocks"] == self.blocks:
+            return f"{said} with {chance}."
+        return f"{said} with {chance}; in the end “{end}” with {number(data['last_chance'])}."

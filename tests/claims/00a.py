@@ -1,0 +1,139 @@
+"""What checks the sentences of lesson 00a · Arrays."""
+
+# %% after by-hand-axis-answer
+claim(
+    "Its shape says how many there are along each axis: axis 0 goes down the rows, axis 1 goes "
+    "across the columns.",
+    counts.shape == (len(before), len(after)),
+)
+claim(
+    "Here somebody has counted how often four words came after three others.",
+    (len(after), len(before)) == (4, 3),
+)
+claim(
+    "Three numbers come out, one for each row, because the sum walks across the columns and uses "
+    "them up.",
+    along.tolist() == [sum(row) for row in counts.tolist()] and len(along) == 3,
+)
+
+# %% after by-hand-square
+claim(
+    "Two arrays of one shape are added, or divided, number by number.",
+    (counts + counts == 2 * counts).all() and np.allclose((counts + 1) / (counts + 1), 1),
+)
+claim(
+    "An axis of length 1 is then stretched to fit the other array, which is called broadcasting.",
+    np.broadcast_shapes(counts.shape, counts.max(axis=1)[:, None].shape) == counts.shape,
+)
+claim(
+    "It is an error, because from the right four columns meet three numbers. [:, None] adds an "
+    "axis of length 1 at the end.",
+    counts.shape[-1] != len(along) and along[:, None].shape == (3, 1),
+)
+claim(
+    "In other words, it stands a list upright: each number is then stretched along its own row.",
+    (np.broadcast_to(along[:, None], counts.shape) == [[n] * 4 for n in along.tolist()]).all(),
+)
+
+# %% after by-hand-lines
+own = square - largest[:, None]
+claim(
+    "So look at the numbers as well as at the shape.",
+    (square - largest).shape == own.shape
+    and (own.max(axis=1) == 0).all()
+    and own.min() < 0
+    and (square - largest).max(axis=1).any(),
+)
+
+# %% after by-hand-product-answer
+claim(
+    "first @ second lets every row of the first table meet every column of the second.",
+    all(
+        (baskets @ prices)[i, j] == sum(baskets[i] * prices[:, j]) for i in range(3) for j in (0, 1)
+    ),
+)
+claim(
+    "Three friends have written down what they want to buy, and two shops say what they ask for "
+    "it.",
+    (len(baskets), prices.shape[1]) == (3, 2),
+)
+claim(
+    "A table of shape (3, 4) has met one of shape (4, 2), and (3, 2) came out.",
+    (baskets.shape, prices.shape, (baskets @ prices).shape) == ((3, 4), (4, 2), (3, 2)),
+)
+claim(
+    "second.T lays a table on its side, so x @ y.T lets the rows of one meet the rows of the "
+    "other.",
+    (baskets @ prices.T.T == product(baskets, prices)).all()
+    and (baskets @ baskets.T)[0, 1] == sum(baskets[0] * baskets[1]),
+)
+
+# %% after by-hand-log-answer
+least = np.nextafter(0.0, 1.0)
+claim(
+    "The product is 0, because a computer has no numbers between 0 and about 5e-324.",
+    whole == 0 and 0 < least < 1e-323 and least / 2 == 0,
+)
+claim(
+    "Two long texts then can't be compared any more: both would have probability 0.",
+    np.prod(steps) == np.prod(steps * 1.02) == 0,
+)
+claim(
+    "Logarithms help because they turn a product into a sum, log(a × b) = log a + log b, and a sum "
+    "of a thousand numbers is a number like any other.",
+    np.isclose(np.log(0.3 * 0.7), np.log(0.3) + np.log(0.7)) and np.log(steps).sum() > -1400,
+)
+claim("The logarithm of a probability is never above 0.", (np.log(steps) <= 0).all())
+claim(
+    "The nearer it is to 0, the more probable is the text.",
+    np.log(steps[:2]).sum() > np.log(steps[:3]).sum() and steps[:2].prod() > steps[:3].prod(),
+)
+
+# %% after library-mlx-answer
+claim(
+    "Its numbers have 32 bits (float32), so about seven digits count.",
+    bought.dtype == mx.float32
+    and (mx.array(1.0) + 1e-6).item() > 1
+    and (mx.array(1.0) + 3e-8).item() == 1,
+)
+
+# %% after library-seed-answer
+again = [np.random.default_rng(5).random(6) for _ in range(2)]
+claim(
+    "The same seed gives the same numbers in the same order, so you will see in these lessons what "
+    "we saw.",
+    (again[0] == again[1]).all(),
+)
+claim(
+    "It makes nothing else equal: the next three numbers are others, and another library makes its "
+    "own from it.",
+    (again[0][:3] != again[0][3:]).all() and not np.allclose(again[0][:3], np.array(theirs)),
+)
+
+# %% after theory-vanish-answer
+claim(
+    "Each type of number has a smallest one above 0, and what is below half of it is rounded to 0.",
+    np.float64(least * 0.49) == 0 and np.float32(smallest * 0.49) == 0,
+)
+claim(
+    "We compare, for numbers of 64 bits and for the 32 bits of MLX.",
+    np.dtype(kind).name == str(bought.dtype).rpartition(".")[2],
+)
+claim(
+    "Theory and measurement differ by two numbers at most, because the last products before 0 have "
+    "hardly any digits left.",
+    max(abs(theory - measured) for theory, measured in found) <= 2,
+)
+draws = [np.random.default_rng(seed).random(2000) for seed in range(6)]
+ratio = [vanishes(each) / vanishes(each.astype(np.float32)) for each in draws]
+claim(
+    "With 32 bits it takes about a seventh as many numbers: in a model it happens within a "
+    "sentence or two.",
+    6 < np.mean(ratio) < 8,
+)
+
+# %% after summary
+claim(
+    "In a square table a forgotten [:, None] makes no error.",
+    (square - square.max(axis=1)).shape == square.shape,
+)
