@@ -1,14 +1,18 @@
 """Vocabularies of real models: nothing that is rare is lost, wherever it stands."""
 
+import json
+
 from lablib.inference.sampling import menu, random_numbers, sums, transforms
 from lablib.inference.sampling.options import SamplerOptions
 from lablib.inference.sampling.processors import sampled_by
 from lablib.inference.sampling.sampler import Sampler
+from lablib.tools import audit
 from lablib.validation import BadValue
 
 import mlx.core as mx
 import numpy as np
 import pytest
+from oracles import large_draws
 from oracles.large import (
     SIZES,
     first_beyond,
@@ -230,3 +234,31 @@ def test_other_engines_samplers_and_processors_get_sums_as_exact():
     assert np.abs(np.exp(mixed) - np.exp(exact)).sum() < 2e-6  # one choice above: nothing is cut
     entropy = menu._entropy(transforms.log_softmax(mx.array(row))).item()
     assert abs(entropy + (np.exp(exact) * exact).sum()) < 2e-6
+
+
+# --- a hundred thousand draws, stored: tests/oracles/large_draws.py makes them anew ---------------
+STORED = json.loads(large_draws.STORED.read_text())
+FALSE_ALARM = 1e-6 / len(large_draws.CELLS)
+
+
+def is_drawn_from(counts, masses):
+    """Whether counts of classes may come of these probabilities (bound by Agrawal, 1904.02291)."""
+    return audit.bound(audit.divergence(np.array(counts), masses), len(masses) - 1) > FALSE_ALARM
+
+
+@pytest.mark.parametrize(("size", "shape"), large_draws.CELLS)
+def test_a_hundred_thousand_stored_draws_have_the_law_of_float64(size, shape):
+    masses = large_draws.cell(size, shape)[2]
+    counts = STORED[f"{size}, {shape}"]["counts"]
+    assert sum(counts) == large_draws.DRAWS
+    assert is_drawn_from(counts, masses)
+    if shape != "zipf" and size > sums.SMALL:  # were the rare ones lost, the likeliest had all
+        assert masses[0] > 0.9 and not is_drawn_from([large_draws.DRAWS] + [0] * 31, masses)
+    assert not is_drawn_from(np.roll(counts, 1), masses)
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize(("size", "shape"), large_draws.CELLS)
+def test_the_first_of_them_come_again(size, shape):
+    again = np.bincount(large_draws.draws(size, shape, large_draws.FIRST), minlength=32)
+    assert np.abs(again - STORED[f"{size}, {shape}"]["first"]).sum() <= 2  # another machine's exp
