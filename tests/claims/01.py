@@ -164,3 +164,15 @@ claim(
     len(pieces) == 512,
 )
 claim("Being sure and wrong costs more than knowing nothing.", shuffled > len(pieces))
+
+# %% after on-smollm2-answer
+kept = lablib.course.lessons.smollm2.stored("01")
+claim(
+    "It is sure of Paris.",
+    kept[0].startswith("The capital of France is … ' Paris' 0.7"),
+)
+claim(
+    "Behind two plus two is much may come on a web page, and the space before a digit is only the "
+    "likeliest.",
+    kept[1].startswith("Two plus two is … ' ' 0.1"),
+)

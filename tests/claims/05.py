@@ -138,3 +138,10 @@ claim(
 assert (nearly <= bound + 1e-9).all()
 assert (exact <= bound + 1e-9).all()
 assert nearly[-1] > 0.99 * bound[-1]
+
+# %% after on-smollm2-answer
+kept = lablib.course.lessons.smollm2.stored("05")
+claim(
+    "The first three are right, and the last is noise.",
+    ["Canberra" in line for line in kept] == [True, True, True, False],
+)

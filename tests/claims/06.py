@@ -294,3 +294,14 @@ claim(
     "Confident gives up less than a hundredth at 64, and draws about half of the samples.",
     0 < rows["majority"][-1] - rows["confident"][-1] < 0.01 and abs(draws / 64 - 0.5) < 0.05,
 )
+
+# %% after on-smollm2-answer
+kept = lablib.course.lessons.smollm2.stored("06")
+claim(
+    "Those that err don't agree, so even a few right ones win.",
+    all(
+        line.split("elected: ")[1].startswith(f"[('{capital}'")
+        for line, capital in zip(kept, CAPITALS.values(), strict=True)
+    )
+    and "right  2 of 16" in kept[-1],
+)

@@ -1,0 +1,38 @@
+"""What the lessons' last cells show of a real model is what it said, or says."""
+
+import json
+
+import lablib
+from lablib.course.lessons import smollm2
+from lablib.models import zoo
+
+import mlx.core as mx
+import pytest
+from oracles import smollm2 as oracle
+
+CELLS = {lesson: cell for lesson, *cell in oracle.cells()}
+
+
+def test_each_of_these_cells_has_stored_lines():
+    assert [*json.loads(smollm2.STORED.read_text("utf-8"))] == [*CELLS]
+
+
+def test_without_the_model_the_stored_lines_are_shown(monkeypatch, capsys):
+    monkeypatch.setattr(zoo, "fetched", lambda name: None)
+    smollm2.on_smollm2("01", lambda *_: pytest.fail("nobody is there to be asked"))
+    assert capsys.readouterr().out.splitlines() == smollm2.stored("01")
+
+
+def test_where_the_model_is_it_is_asked(monkeypatch, capsys):
+    monkeypatch.setattr(zoo, "fetched", lambda name: "here")
+    monkeypatch.setattr(lablib, "load", lambda name, dtype: (name, dtype), raising=False)
+    smollm2.on_smollm2("01", lambda model, tokenizer: [model, str(tokenizer == mx.float32)])
+    assert capsys.readouterr().out == "smollm2\nTrue\n"
+
+
+@pytest.mark.thorough
+@pytest.mark.skipif(zoo.fetched("smollm2") is None, reason="python -m lablib fetch")
+@pytest.mark.parametrize("lesson", ["01", "06"])
+def test_the_model_still_says_it(lesson):
+    model, tokenizer = lablib.load("smollm2", dtype=mx.float32)
+    assert oracle.lines_of(*CELLS[lesson], model, tokenizer) == smollm2.stored(lesson)
