@@ -253,7 +253,7 @@ def test_a_hundred_thousand_stored_draws_have_the_law_of_float64(size, shape):
     assert sum(counts) == large_draws.DRAWS
     assert is_drawn_from(counts, masses)
     if shape != "zipf" and size > sums.SMALL:  # were the rare ones lost, the likeliest had all
-        assert masses[0] > 0.9 and not is_drawn_from([large_draws.DRAWS] + [0] * 31, masses)
+        assert not is_drawn_from([large_draws.DRAWS] + [0] * 31, masses)
     assert not is_drawn_from(np.roll(counts, 1), masses)
 
 
