@@ -161,4 +161,5 @@ def test_the_trace_tells_what_ran():
         "token_forwards": 5,
         "padding": 2,
         "reused": 2,
+        "reread": 0,
     }
