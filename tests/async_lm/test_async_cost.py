@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+import warnings
 
 from lablib.inference.async_lm import AsyncMlxLM
 from lablib.models.base import LanguageModel
@@ -161,4 +162,76 @@ def test_the_trace_tells_what_ran():
         "token_forwards": 5,
         "padding": 2,
         "reused": 2,
+        "reread": 0,
     }
+
+
+# The bound of the cache.
+
+
+def ask_in_turn(callers, length, tokens, **options):
+    """Let callers of distinct prompts ask for ``tokens`` answers each; return their model."""
+    lm = new_lm(Counted(), batch_size=callers // 2, **options)
+    particles(lm, family(callers, length - 1, trunk=1), tokens)
+    return lm
+
+
+def needed(callers, length, tokens):
+    """Return how many distinct prefixes that makes."""
+    return 1 + callers * (length - 1 + tokens - 1)
+
+
+def test_callers_whose_prompts_fit_in_the_bytes_read_them_once():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        lm = ask_in_turn(64, 200, 4)
+    assert lm.stats["token_forwards"] == needed(64, 200, 4)
+    assert lm.stats["reread"] == 0
+
+
+@pytest.mark.parametrize(
+    ("bound", "options"),
+    [("cache_size", {"cache_size": 400}), ("cache_bytes", {"cache_bytes": 150_000})],
+)
+def test_evicting_what_callers_still_need_is_warned_of_once_and_counted(bound, options):
+    with pytest.warns(UserWarning, match=f"{bound}= lets the cache keep.*read again") as seen:
+        lm = ask_in_turn(16, 50, 8, **options)
+    assert len(seen) == 1
+    extra = lm.stats["token_forwards"] - needed(16, 50, 8)
+    assert extra > 400
+    assert lm.stats["reread"] == extra
+
+
+def test_fewer_callers_at_a_time_read_nothing_again_in_the_same_room():
+    lm = new_lm(Counted(), batch_size=4, cache_size=400)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for start in range(0, 16, 4):
+            particles(lm, family(16, 49, trunk=1)[start : start + 4], 8)
+    assert lm.stats["reread"] == 0
+
+
+@pytest.mark.parametrize("options", [{"cache_size": 0}, {"cache_bytes": 0}])
+def test_nobody_is_warned_who_wants_nothing_kept(options):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        lm = ask_in_turn(4, 10, 3, **options)
+    assert lm.cache.tokens == 0
+
+
+def test_a_cleared_cache_is_no_eviction():
+    lm = new_lm(Counted(), cache_size=20)
+    lm.next_token_logprobs_sync([1, 2, 3])
+    lm.clear_cache()
+    lm.next_token_logprobs_sync([1, 2, 3, 4])
+    assert lm.stats["reread"] == 0
+
+
+@pytest.mark.parametrize(("cache_bytes", "most"), [(None, 300), (6400, 75)])
+def test_bytes_bound_prompts_without_keys_and_values_too(monkeypatch, cache_bytes, most):
+    lm = new_lm(Counted(), cache_bytes=cache_bytes)
+    monkeypatch.setattr(lm._evaluator, "longest", 0)  # as of a model whose cache cannot be cut
+    lm._evaluator._warned = True
+    for first in range(30):
+        lm.next_token_logprobs_sync([first, *range(9)])
+    assert lm.cache.tokens == most - most % 10

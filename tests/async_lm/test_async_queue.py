@@ -5,7 +5,10 @@ import gc
 import random
 import time
 from contextlib import suppress
+from itertools import count
+from types import SimpleNamespace
 
+import lablib.inference.async_lm.queue as queue_module
 from lablib.inference.async_lm import AsyncMlxLM, Query
 from lablib.inference.async_lm.queue import QueryQueue
 from lablib.models.base import LanguageModel
@@ -431,6 +434,53 @@ async def test_clearing_and_synchronous_calls_while_a_batch_runs():
     assert lm.cache.slab.used == lm.cache.kv_tokens
 
 
+@pytest.fixture
+def milliseconds(monkeypatch):
+    """Let a millisecond pass each time the queue looks at the clock."""
+    clock = count()
+    fake = SimpleNamespace(monotonic=lambda: next(clock) / 1000)
+    monkeypatch.setattr(queue_module, "time", fake, raising=False)
+
+
+async def ask_again(lm, times, answers, sampling=False):
+    for _ in range(times):
+        await (lm.sample([1, 2], 1, ()) if sampling else lm.next_token_logprobs([1, 2]))
+        answers.append(1)
+
+
+@pytest.mark.parametrize("sampling", [False, True])
+def test_a_caller_of_cached_answers_can_be_cancelled(milliseconds, sampling):
+    async def run():
+        lm, answers = AsyncMlxLM(Shaky(), None), []
+        await lm.next_token_logprobs([1, 2])
+        tasks = [asyncio.create_task(ask_again(lm, 100, answers, sampling)) for _ in range(4)]
+        await turns(3)
+        for task in tasks[::2]:
+            task.cancel()
+        await asyncio.wait(tasks)
+        assert [task.cancelled() for task in tasks] == [True, False] * 2
+        assert lm.cache.root.pins == 0
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("callers", [1, 8])
+def test_cached_answers_give_way_after_milliseconds_that_all_callers_share(milliseconds, callers):
+    async def run():
+        lm, answers = AsyncMlxLM(Shaky(), None), []
+        await lm.next_token_logprobs([1, 2])
+        tasks = [asyncio.create_task(ask_again(lm, 400, answers)) for _ in range(callers)]
+        in_turns = []
+        while not all(task.done() for task in tasks):
+            before = len(answers)
+            await asyncio.sleep(0)
+            in_turns.append(len(answers) - before)
+        assert max(in_turns) <= 5 + callers  # milliseconds, and an answer for each caller
+        assert len(in_turns) <= 400 * callers / 5 + 8  # not on each answer
+
+    asyncio.run(run())
+
+
 @in_loop
 async def test_queries_added_by_hand():
     lm = AsyncMlxLM(Shaky(), None, timeout=FOREVER)
@@ -456,6 +506,7 @@ async def test_queries_added_by_hand():
         ({"timeout": "1"}, "timeout must be a number"),
         ({"prefill_step_size": 0}, "prefill_step_size must be at least 1, got 0"),
         ({"cache_size": -1}, "cache_size must be at least 0, got -1"),
+        ({"cache_size": 0.5}, "cache_size must be an int, got 0.5"),
         ({"cache_bytes": -1}, "cache_bytes must be at least 0, got -1"),
         ({"mlx_lm_model": "target"}, "mlx_lm_model must be a model, got str"),
     ],

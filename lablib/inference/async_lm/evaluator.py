@@ -6,8 +6,9 @@ to whoever drives it; it owns or has pinned all it needs, so the cache may chang
 """
 
 import math
+import sys
 import warnings
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import suppress
 from functools import partial
@@ -33,22 +34,24 @@ from mlx_lm.models.cache import KVCache, RotatingKVCache
 
 Answers = dict[Prompt, mx.array | BadValue]  # a row, or why there is none
 Rows = mx.array | tuple[()]  # (n, V); nothing where no prompt ends
+_TOKEN_BYTES = 64  # a token of the tree's edges weighs no more, apart from its keys and values
+_RECENT = 1 << 15  # prompts of which it is known that they were kept
 
 
 class BatchEvaluator:
     """Evaluate prompts with ``model(tokens (B, T), cache) -> logits (B, T, V)``, and remember.
 
     A forward takes ``step`` tokens at most, padding included. The tree keeps at most ``max_tokens``
-    tokens and ``max_bytes`` at rest, three quarters of these for keys and values. At most ``rows``
-    prompts share a forward that reads the tree; with None the model is tried out. Only the first
-    ``n_known`` ids have a probability; None: all.
+    tokens, None meaning what the bytes allow, and ``max_bytes`` at rest, three quarters of these
+    for keys and values. At most ``rows`` prompts share a forward that reads the tree; with None the
+    model is tried out. Only the first ``n_known`` ids have a probability; None: all.
     """
 
     def __init__(
         self,
         model: Any,
         step: int,
-        max_tokens: int,
+        max_tokens: int | None,
         max_bytes: float,
         rows: int | None = None,
         n_known: int | None = None,
@@ -56,12 +59,15 @@ class BatchEvaluator:
         self.model = model
         self.n_known = n_known
         self.step = step
+        if max_tokens is None:
+            max_tokens = int(min(0.75 * max_bytes / _TOKEN_BYTES, sys.maxsize))
         self.max_tokens = max_tokens
         self.max_bytes = max_bytes
         self.vocab_size = vocab_size_of(model)
         self.records = Records()
         self._attends = getattr(model, "cache_attends", False)
         self._warned = False
+        self._warned_of_eviction = False
         caches = kv.make(model)
         self.n_layers = len(caches)
         # Of a prompt up to the longest, keys and values can be cut anywhere.
@@ -80,6 +86,7 @@ class BatchEvaluator:
         """Forget everything; a batch that is running goes on with its own."""
         slab = Slab(self.n_layers, self.max_tokens, 0.75 * self.max_bytes)
         self.trie = TokenTrie(self.max_tokens, 0.25 * self.max_bytes, slab=slab)
+        self._kept: OrderedDict[int, None] = OrderedDict()  # the hash of each, the latest last
 
     def lookup(self, prompt: Prompt) -> mx.array | None:
         """Return the tree's log-probabilities after ``prompt``, if any; counts as a use."""
@@ -134,6 +141,8 @@ class BatchEvaluator:
                 (prompt, len(match.slots), match.slots[-1:].tobytes())
                 for prompt, match in missing.items()
             )
+            kept = self._kept  # of this tree: another one may follow before the batch ends
+            self._count_rereads(runs)
             trie.make_room(sum(len(run.prompt) - run.kept for run in runs))
             # Rows in the callers' order stay where they lie, and their slots follow one another.
             order = {prompt: number for number, prompt in enumerate(missing)}
@@ -160,6 +169,27 @@ class BatchEvaluator:
                 for end in run.ends[:-1]:
                     prompt = run.prompt[:end]
                     trie.insert(prompt, logprobs=answers[prompt])
+            for prompt in missing:
+                kept[hash(prompt)] = None
+            while len(kept) > _RECENT:
+                kept.popitem(last=False)
+
+    def _count_rereads(self, runs: list[TokenRun]) -> None:
+        """Count the tokens of prompts that were kept, and go on by a token after an eviction."""
+        for run in runs:
+            if hash(run.prompt[:-1]) in self._kept:
+                self.records.stats.update(reread=len(run.prompt) - 1 - run.start)
+        reread = self.records.stats["reread"]
+        limit = self.trie.slab.limit
+        wanted = min(self.max_tokens, self.max_bytes) > 0  # else nothing is to be kept
+        if wanted and reread > limit and not self._warned_of_eviction:
+            self._warned_of_eviction = True
+            bound = "cache_size" if limit == self.max_tokens else "cache_bytes"
+            fact = f"callers hold more than the {limit} tokens that {bound}= lets the cache keep"
+            cure = f"raise {bound}=, or let fewer callers run at a time"
+            warnings.warn(
+                f"{fact}: {reread} were evicted and read again; {cure}", UserWarning, stacklevel=3
+            )
 
     def _forward(self, trie: TokenTrie, advances: list[Advance], answers: Answers) -> None:
         """Forward the next tokens of some runs, and get the answers that end in them."""

@@ -5,7 +5,7 @@ must run, ``evaluator.py`` runs them, and ``cache/trie.py`` and ``cache/slab.py`
 ``records.py`` counts. The interface is that of genlm-backend's ``AsyncMlxLM``: its calls
 that nothing else needs are in ``genlm.py``. Everything happens on the thread of the event loop,
 because an MLX array belongs to the thread that makes it; other tasks have their turn between two
-forwards.
+forwards, and after some milliseconds of cached answers.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ from lablib.inference.arguments import check_stops, known_ids
 from lablib.inference.async_lm.evaluator import Answers, BatchEvaluator, own_copy, rows_of
 from lablib.inference.async_lm.genlm import GenlmCalls
 from lablib.inference.async_lm.plan import Prompt
-from lablib.inference.async_lm.queue import QueryQueue
+from lablib.inference.async_lm.queue import QueryQueue, Turn
 from lablib.inference.async_lm.records import BatchRecord
 from lablib.inference.sampling.options import SamplerOptions
 from lablib.inference.sampling.sampler import Sampler
@@ -49,8 +49,11 @@ class AsyncMlxLM(GenlmCalls):
         batch_size: how many waiting queries make a batch, and the most prompts in one.
         timeout: seconds after the last arrival until a smaller batch runs.
         prefill_step_size: the most tokens of one forward, padding included.
-        cache_size: how many tokens the cache keeps. Prompts that are running may take it beyond.
-        cache_bytes: the most that keys, values and log-probabilities weigh at rest; None: no bound.
+        cache_size: how many tokens the cache keeps; None: as many as ``cache_bytes`` allows.
+            Prompts that are running may take it beyond. A warning says once when callers' prompts
+            are evicted and read again: then raise the bound, or let fewer callers run at a time.
+        cache_bytes: the most that keys, values and log-probabilities weigh at rest, 1 GiB unless
+            said otherwise; None: no bound.
 
     Raises:
         ValueError, TypeError: an argument is out of range.
@@ -71,7 +74,7 @@ class AsyncMlxLM(GenlmCalls):
         batch_size: int = 5,
         timeout: float = 0.001,
         prefill_step_size: int = 2048,
-        cache_size: int = 8192,
+        cache_size: int | None = None,
         *,
         cache_bytes: int | None = 1 << 30,
     ):
@@ -80,7 +83,8 @@ class AsyncMlxLM(GenlmCalls):
         batch_size = integer("batch_size", batch_size, 1)
         timeout = number("timeout", timeout, 0.0)
         integer("prefill_step_size", prefill_step_size, 1)
-        integer("cache_size", cache_size, 0)
+        if cache_size is not None:
+            integer("cache_size", cache_size, 0)
         max_bytes = math.inf if cache_bytes is None else integer("cache_bytes", cache_bytes, 0)
         self.mlx_lm_model = mlx_lm_model
         self.tokenizer = tokenizer
@@ -89,6 +93,7 @@ class AsyncMlxLM(GenlmCalls):
         limits = prefill_step_size, cache_size, max_bytes
         self._evaluator = BatchEvaluator(mlx_lm_model, *limits, n_known=n_known)
         self._queue = QueryQueue(self._evaluator.evaluate, batch_size, timeout)
+        self._turn = Turn()
 
     @classmethod
     def from_name(cls, model_name: str | Path, **kwargs: Any) -> "AsyncMlxLM":
@@ -103,6 +108,8 @@ class AsyncMlxLM(GenlmCalls):
         prompt = self._checked(token_ids)
         row = self._evaluator.lookup(prompt)
         if row is not None:
+            if self._turn.is_spent():
+                await asyncio.sleep(0)
             return own_copy(row)
         future = asyncio.get_running_loop().create_future()
         self._queue.ask(prompt, future)
@@ -192,7 +199,8 @@ class AsyncMlxLM(GenlmCalls):
         """Return running totals.
 
         ``batches``; ``prompts`` answered, and how many of them were ``cached``; ``forwards``, their
-        ``token_forwards`` and beside them ``padding``; prefix tokens ``reused``, not computed.
+        ``token_forwards`` and beside them ``padding``; prefix tokens ``reused``, not computed, or
+        ``reread``: evicted before a caller asked for the token after them, and computed again.
         """
         return dict(self._evaluator.records.stats)
 

@@ -8,6 +8,7 @@ its queries are answered: with a result, with the error, or by cancellation.
 """
 
 import asyncio
+import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing, contextmanager
@@ -16,6 +17,7 @@ from lablib.inference.async_lm.evaluator import Answers, own_copy
 from lablib.inference.async_lm.plan import Prompt
 
 Evaluate = Callable[[list[Prompt], Answers], Generator[None]]
+SLICE = 0.005  # seconds of answers without a wait in one turn of the event loop
 
 
 class QueryQueue:
@@ -168,6 +170,30 @@ class QueryQueue:
                     future.set_result(own_copy(answer))
         if error is not None and not isinstance(error, Exception):
             raise error
+
+
+class Turn:
+    """Say when answers without a wait have had their share of a turn of the event loop.
+
+    All who get such answers spend one share: many of them keep the others waiting no longer than
+    one does.
+    """
+
+    def __init__(self) -> None:
+        self._loop: asyncio.AbstractEventLoop | None = None  # in whose turn a share is spent
+        self._ends = 0.0
+
+    def is_spent(self) -> bool:
+        """Return whether whoever asks should let other tasks have their turn."""
+        loop = asyncio.get_running_loop()
+        if loop is not self._loop:
+            self._loop = loop
+            self._ends = time.monotonic() + SLICE
+            loop.call_soon(self._begin)
+        return time.monotonic() >= self._ends
+
+    def _begin(self) -> None:
+        self._loop = None
 
 
 def _cancel(future: asyncio.Future) -> None:

@@ -18,7 +18,7 @@ class Records:
 
     def __init__(self) -> None:
         self.batches: deque[BatchRecord] = deque(maxlen=64)
-        totals = "batches prompts cached forwards token_forwards padding reused"
+        totals = "batches prompts cached forwards token_forwards padding reused reread"
         self.stats = Counter(dict.fromkeys(totals.split(), 0))  # its update() adds
 
     def batch(self, prompts: int) -> BatchRecord:
