@@ -33,7 +33,7 @@ function carpet({tasks, counted}, {task, sides}, room) {
   sides.forEach((side, number) => {
     const left = stacked ? 4 : 4 + number * (width / 2 + 6),
       top = low + (stacked ? number * (high + 8) : 0);
-    titles(write, side, number, left, top + size);
+    titles(write, side, texts.length, number, left, top + size);
     texts.forEach((text, row) =>
       weave(add, write, text, side, {
         ...{row: row + number * texts.length, rounds: side.rounds[row], at, size},
@@ -66,12 +66,12 @@ function meanings(add, write, width, size) {
   return y;
 }
 
-function titles(write, {gamma, tokens, refused, bonus}, number, left, y) {
+function titles(write, {gamma, tokens, refused, bonus}, rows, number, left, y) {
   write(`title${number}`, left, y, `γ = ${gamma}: ${tokens.toFixed(2)} tokens a round (underlined)`, {
     'font-weight': 600,
   });
-  const size = ['refused', 'bonus'].map((name, i) => `${[refused, bonus][i]} ${name}`);
-  write(`fates${number}`, left, y + 18, `here ${size.join(', ')}`);
+  const here = rows > 1 ? `these ${rows} texts` : 'this text';
+  write(`fates${number}`, left, y + 18, `in ${here}: ${refused} refused, ${bonus} bonus`);
 }
 
 const box = (add, key, look, [x, y, width, height], more = {}) =>
