@@ -57,6 +57,8 @@ def test_a_lesson_runs_and_its_widgets_answer(path, course, tmp_path):
         assert lesson.errors() == []
         assert lesson.widgets() > 0
         for i in range(lesson.widgets()):
+            if not lesson.widget(i).locator(".widget-readout").count():
+                continue  # menus only: their keys are tried in tests/plots
             readout = lesson.readout(i)
             lesson.press(i)
             assert lesson.readout(i) != readout

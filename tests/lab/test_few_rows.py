@@ -29,7 +29,6 @@ PLANTED = {
     "one number too many": ("j < WIDTH; j++) put", "j <= WIDTH; j++) put"),
     "alpha is left out": ("p->alpha * sum + p->beta", "sum + p->beta"),
     "columns beyond a strip": ("int width = p->columns - column;", "int width = WIDTH;"),
-    "a copy's columns that B hasn't": ("j + 4 <= width; j += 4", "j < width; j += 4"),
     "a height is forgotten": ("p->rows - top < HEIGHT ?", "p->rows < HEIGHT ?"),
     "A's layout is forgotten": ("trans_a == TRANS ? 1 : lda", "lda"),
 }

@@ -2,7 +2,8 @@
 
     python tests/oracles/products.py few_rows.so openblas.so 5000
 
-runs so many, a tenth more in the one order of ``same_bits``, and says how many differ. Under
+runs so many, a third more in the one order of ``same_bits``, and says how many differ. Under
+AddressSanitizer it ends at the first byte too far.
 """
 
 import ctypes
@@ -123,5 +124,5 @@ def wrong(library: ctypes.CDLL, count: int, seed: int = 0, most_rows: int = 20) 
 if __name__ == "__main__":
     n = int(sys.argv[3])
     found = wrong(load(*sys.argv[1:3]), n)
-    found += wrong(load(*sys.argv[1:3], strict=True), n // 10, most_rows=200)
-    print(found, "wrong of", n + n // 10)
+    found += wrong(load(*sys.argv[1:3], strict=True), n // 3, most_rows=200)
+    print(found, "wrong of", n + n // 3)
