@@ -164,7 +164,11 @@ def _unlink(source: Path, lessons: set[str]) -> None:
         return f"[{link[1]}]({name}{link[3]})" if name in pages else link[1]
 
     for file in source.iterdir():
-        kinds = r"\d\d[a-z]?_\w+\.ipynb" if file.suffix == ".ipynb" else r"(?!https?:)[^()#\s]+"
+        kinds = (
+            r"(?:further/)?\d\d[a-z]?_\w+\.ipynb"
+            if file.suffix == ".ipynb"
+            else r"(?!https?:)[^()#\s]+"
+        )
         link = rf"\[([^\[\]\n]*)\]\(({kinds})((?:#[\w-]*)?)\)"
         file.write_text(re.sub(link, words, file.read_text("utf-8")), "utf-8")
 
