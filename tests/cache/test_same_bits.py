@@ -35,7 +35,7 @@ STORED = {
 }
 WHOLE = [pytest.param(kind, marks=pytest.mark.thorough) for kind in STORED]
 LENGTH, LONG = 70, 600
-SIZES = [*range(1, 20), 31, 32, 33, 63, 64, 65, 96, 97, 127, 128, 129, 255, 256, 300, 511, 512]
+SIZES = [1, 2, 3, 5, 8, 15, 16, 17, 18, 31, 32, 33, 64, 65, 97, 128, 129, 300, 511, 512]
 
 
 class Reader:
@@ -259,7 +259,7 @@ def test_it_nests_is_for_all_threads_and_leaves_nothing_behind() -> None:
     assert found == [True]
     one_order.end()  # the fixture's
     try:
-        assert not one_order.is_on()
+        assert not bool(one_order.blocks)
         assert not mx.array_equal(reader.read(40), reader.alone)
     finally:
         one_order.begin()

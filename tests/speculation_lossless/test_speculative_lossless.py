@@ -355,7 +355,7 @@ def test_where_the_targets_own_tokens_decide_no_length_biases_the_text(explored,
     assert off(explored(rule, drafting(Dropping), {}, gamma)) < 1e-5
 
 
-@pytest.mark.parametrize("gamma", [1, pytest.param(2, marks=pytest.mark.thorough)])
+@pytest.mark.parametrize("gamma", [1, pytest.param(2, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("rule", ["rejection", "block"])
 def test_without_a_q_a_length_may_look_at_its_tokens(explored, rule, gamma):
     assert off(explored(rule, drafting(Certain), {}, gamma)) < 1e-5

@@ -117,6 +117,7 @@ def test_places_are_shared_and_faults_come_last(table) -> None:
     assert all(row[1] == "" for row in rows[5:])
 
 
+@pytest.mark.slow
 def test_the_same_secret_gives_the_same_table_and_another_one_does_not(folder, table, tmp_path):
     few = tmp_path / "few"
     few.mkdir()

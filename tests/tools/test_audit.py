@@ -153,7 +153,7 @@ def test_no_audit_of_a_right_engine_accuses(seeds: int) -> None:
 
 
 @pytest.mark.grid(lambda n: n < 1000)
-@pytest.mark.parametrize("n", [200, 3000])
+@pytest.mark.parametrize("n", [200, 1500])
 def test_mlx_lm_speculation_is_lossless(n: int) -> None:
     for temperature in (T, 1.0):
         found = audit("mlx-lm", n, temperature=temperature)

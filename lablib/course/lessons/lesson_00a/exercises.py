@@ -137,8 +137,8 @@ def _two_texts(rng: np.random.Generator) -> Iterator[tuple[list[float], list[flo
 
 def _ends(rng: np.random.Generator) -> Iterator[tuple[list[float], list[float]]]:
     yield [1.0, 1.0], [0.999]
-    yield [1e-300, 1e-300], [1e-300]
-    yield [1e-300], [1e-300, 1e-300]
+    yield [1e-30, 1e-30], [1e-30]
+    yield [1e-30], [1e-30, 1e-30]
     yield [0.5, 0.50001], [0.5, 0.50002]
 
 
