@@ -28,8 +28,8 @@ def has_widget(path: Path) -> bool:
 
 
 LESSONS = [path for path in sorted(NOTEBOOKS.glob("*.ipynb")) if has_widget(path)]
-# A real model takes minutes beside another kernel (12, 17). Seven more are dear, and have no kind of
-# control that others lack. nbval runs the cells of all nine in any case, and tests/lessons moves
+# A real model takes minutes beside another kernel (12, 17). Seven more are dear, and have no kind
+# of control that others lack. nbval runs the cells of all nine in any case, and tests/lessons moves
 # their widgets without a browser.
 DEAR = (
     "05_best_of_n", "06_majority_vote", "09_better_drafts", "11_prefix_trie_and_async",
