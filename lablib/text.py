@@ -193,6 +193,8 @@ def generate(
     known = SeveralKeywords.__annotations__ if side_by_side else {}
     check_options(generate, options, {**TextKeywords.__annotations__, **known})
     flag("progress", progress)
+    if options.get("stream") is True:
+        raise BadType("stream must be an int, of the seed; pieces of text come from stream()")
     options["max_tokens"] = max_tokens
     if side_by_side:
         if not is_several:  # one, of which n are wanted
