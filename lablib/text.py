@@ -245,8 +245,7 @@ def _generate_several(
     if len(ids) == 1 and n > 1 and draft_model is None:
         parts = completions.complete(model, ids[0], None, n=n, **options)
     else:
-        rows = [each for each in ids for _ in range(n)]
-        parts = completions.complete(model, rows, draft_model, **options)
+        parts = completions.complete(model, ids, draft_model, each=n, **options)
     return completions_of(parts.join(), tokenizer)
 
 

@@ -101,15 +101,15 @@ def complete(
     """Check the options of :func:`samples`, whose names are known; nothing is drawn yet.
 
     With ``n`` there is one prompt, of which so many completions are wanted; else several, ``each``
-    of them so often. Messages call the model ``name``. Row i draws from ``streams[i]`` of its seed; None: from i.
+    of them so often. Row i draws from ``streams[i]`` of its seed; None: from i. Messages call the
+    model ``name``.
     """
     flag("progress", progress)
     if draft_model is None:
         arguments.refuse_draft_options(options)
     drafts = options.pop("draft_tokens", 4), options.pop("rule", None)
-    request = arguments.read_request(
-        model, prompts, name=name, several=n is None, each=each, n=n, **options
-    )
+    how: Any = {"name": name, "several": n is None, "each": each, "n": n}
+    request = arguments.read_request(model, prompts, **how, **options)
     if streams is not None:
         request = replace(request, streams=streams)
     read: ReadShared | ReadPrompts
