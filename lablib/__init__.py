@@ -11,6 +11,7 @@ names below load what they need when they are first used, so that importing the 
     sample_many                 a queue of prompts, by continuous batching
     best_of_n                   the completion with the best score
     majority_vote, vote_until   the answer that most completions give; until it is sure
+    vote_many, best_of_n_many   the same of many problems, one result after the other
     speculative_decode          a text with the help of a draft model, and the statistics
     TokenIterator               token by token, with a promise about the cache
     SpeculativeTokenIterator    the same with drafts: look-up (NGram), models, heads, trees
@@ -53,9 +54,9 @@ __getattr__, __dir__, __all__ = exports(
         "lablib.course": "check hint progress solution",
         "lablib.inference": (
             "AdaptiveLength AsyncMlxLM Drafter EarlyExit Head NGram Proposal Sampler "
-            "SamplerOptions SpeculativeTokenIterator TokenIterator Tree best_of_n "
+            "SamplerOptions SpeculativeTokenIterator TokenIterator Tree best_of_n best_of_n_many "
             "majority_vote pass_at_k sample_many sample_n sampled_by samples speculative_batch "
-            "speculative_decode speculative_sample_n vote_until"
+            "speculative_decode speculative_sample_n vote_many vote_until"
         ),
         "lablib.machine.doctor": "doctor",
         "lablib.course.lessons.lesson_08.enumeration": "bias",

@@ -27,6 +27,7 @@ from lablib.inference import SpeculativeTokenIterator as SpeculativeTokenIterato
 from lablib.inference import TokenIterator as TokenIterator
 from lablib.inference import Tree as Tree
 from lablib.inference import best_of_n as best_of_n
+from lablib.inference import best_of_n_many as best_of_n_many
 from lablib.inference import majority_vote as majority_vote
 from lablib.inference import pass_at_k as pass_at_k
 from lablib.inference import sample_many as sample_many
@@ -36,6 +37,7 @@ from lablib.inference import samples as samples
 from lablib.inference import speculative_batch as speculative_batch
 from lablib.inference import speculative_decode as speculative_decode
 from lablib.inference import speculative_sample_n as speculative_sample_n
+from lablib.inference import vote_many as vote_many
 from lablib.inference import vote_until as vote_until
 from lablib.inference.sampling import menu as menu
 from lablib.inference.sampling import transforms as transforms

@@ -116,6 +116,7 @@ def _add_texts(commands: Any) -> None:
     talk = commands.add_parser("chat", help="talk with a model, here in the terminal")
     for command, run in ((complete, "generate"), (talk, "chat")):
         command.add_argument("name", metavar="MODEL", help="as load takes it: target, a folder, …")
+        _answer_habits(command, run)
         command.add_argument("--draft", help="a smaller model: the same text, sooner")
         command.add_argument("--temperature", type=float, help="0 takes the best token")
         command.add_argument("--max-tokens", type=int, help="of an answer (default: 256)")
@@ -123,6 +124,35 @@ def _add_texts(commands: Any) -> None:
         command.set_defaults(run=partial(_text, run))
     complete.add_argument("prompt", help='a text; "-" reads it from standard input')
     talk.add_argument("--system", help="what the model is told before the conversation")
+
+
+# What mlx_lm, transformers and llama.cpp call what is here.
+_HABITS = {
+    "MODEL, without a flag": ("-m", "--model", "--model_name_or_path", "--hf"),
+    "the prompt in quotes behind MODEL, without a flag": ("-p", "--prompt"),
+    "--max-tokens": ("-n", "--max_new_tokens", "--max-new-tokens", "--n-predict"),
+    "--temperature": ("--temp",),
+    "--temperature; 0 takes the best token": ("--do_sample",),
+    "--draft": ("--draft-model", "-md", "--assistant_model"),
+    "--system": ("--system-prompt", "-sys"),
+}
+
+
+class _Habit(argparse.Action):
+    """Refuses another program's flag, and names the one here."""
+
+    def __call__(self, parser: Any, *_: Any, **__: Any) -> None:
+        flags = self.option_strings
+        parser.error(f"{'/'.join(flags)}: here it is {self.const}")
+
+
+def _answer_habits(command: argparse.ArgumentParser, run: str) -> None:
+    for here, flags in _HABITS.items():
+        is_known = run == "chat" or here != "--system"
+        said = here if is_known else "not offered: the prompt is the whole text"
+        command.add_argument(
+            *flags, action=_Habit, const=said, nargs="?", dest="habit", help=argparse.SUPPRESS
+        )
 
 
 def _add_train(commands: Any) -> None:

@@ -5,6 +5,18 @@ from typing import Any, Self
 
 from lablib.inference.decoding.rows import Best, Samples, Verdict
 
+# What results of other libraries are asked for -> its counterpart here.
+_ELSEWHERE = {
+    "choices": "the completion itself; n= gives a list of them",
+    "outputs": "the completion itself; n= gives a list of them",
+    "message": "the completion itself, a str",
+    "content": "the completion itself, a str",
+    "generated_text": "the completion itself, a str",
+    "usage": "stats, with prompt_tokens and tokens",
+    "sequences": "tokens",
+    "token_ids": "tokens",
+}
+
 
 class Completion(str):
     """Generated text: a ``str``, with what is known about it.
@@ -47,6 +59,11 @@ class Completion(str):
         completion.top_logprobs, completion.rounds = list(top_logprobs), list(rounds)
         completion.stats = dict(stats)
         return completion
+
+    def __getattr__(self, name: str) -> Any:
+        """Say what an attribute of another library's results is here."""
+        here = f" (here it is {_ELSEWHERE[name]})" if name in _ELSEWHERE else ""
+        raise AttributeError(f"a Completion has no attribute {name!r}{here}")
 
     @property
     def text(self) -> str:

@@ -11,6 +11,11 @@ from typing import Any
 _ELSEWHERE = {
     "LLM": "load and generate",
     "pipeline": "load and generate",
+    "AutoModelForCausalLM": "load, which returns the model and its tokenizer",
+    "AutoTokenizer": "load, which returns the model and its tokenizer",
+    "TextStreamer": "stream",
+    "TextIteratorStreamer": "stream",
+    "embed": "not offered: what models give are logits",
     "SamplingParams": "SamplerOptions, or its fields as keywords",
     "GenerationConfig": "SamplerOptions, or its fields as keywords",
     "make_sampler": "the keywords temperature=, top_p=, min_p=, top_k=",

@@ -193,6 +193,8 @@ def generate(
     known = SeveralKeywords.__annotations__ if side_by_side else {}
     check_options(generate, options, {**TextKeywords.__annotations__, **known})
     flag("progress", progress)
+    if options.get("stream") is True:
+        raise BadType("stream must be an int, of the seed; pieces of text come from stream()")
     options["max_tokens"] = max_tokens
     if side_by_side:
         if not is_several:  # one, of which n are wanted
@@ -243,8 +245,7 @@ def _generate_several(
     if len(ids) == 1 and n > 1 and draft_model is None:
         parts = completions.complete(model, ids[0], None, n=n, **options)
     else:
-        rows = [each for each in ids for _ in range(n)]
-        parts = completions.complete(model, rows, draft_model, **options)
+        parts = completions.complete(model, ids, draft_model, each=n, **options)
     return completions_of(parts.join(), tokenizer)
 
 

@@ -141,7 +141,9 @@ def token_ids(
     They must lie in ``[0, vocab_size)``, if it is given: MLX's gather returns garbage beyond it.
     """
     if isinstance(tokens, str):
-        raise BadType(f"{name} must be token ids, got the text {tokens[:40]!r}: encode it first")
+        raise BadType(
+            f"{name} must be token ids, got the text {tokens[:40]!r}: encode it, or give tokenizer="
+        )
     tokens = sequence(name, tokens, "token ids")
     beyond = _LARGEST if vocab_size is None else vocab_size
     if set(map(type, tokens)) == {int} and min(tokens) >= 0 and max(tokens) < beyond:

@@ -71,7 +71,8 @@ __getattr__, __dir__, __all__ = exports(
             "by_confidence importance_sample minimum_bayes_risk power_sample rejection_sample smc"
         ),
         "lablib.inference.voting": (
-            "AdaptiveVotes Candidate Votes best_of_n majority_vote pass_at_k tally vote_until"
+            "AdaptiveVotes Candidate Votes best_of_n best_of_n_many majority_vote pass_at_k tally "
+            "vote_many vote_until"
         ),
         "lablib.completion": "Completion",
         "lablib.text": "generate on_text",

@@ -52,9 +52,11 @@ from lablib.inference.voting import AdaptiveVotes as AdaptiveVotes
 from lablib.inference.voting import Candidate as Candidate
 from lablib.inference.voting import Votes as Votes
 from lablib.inference.voting import best_of_n as best_of_n
+from lablib.inference.voting import best_of_n_many as best_of_n_many
 from lablib.inference.voting import majority_vote as majority_vote
 from lablib.inference.voting import pass_at_k as pass_at_k
 from lablib.inference.voting import tally as tally
+from lablib.inference.voting import vote_many as vote_many
 from lablib.inference.voting import vote_until as vote_until
 from lablib.text import generate as generate
 from lablib.text import on_text as on_text

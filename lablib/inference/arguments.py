@@ -70,21 +70,26 @@ def read_request(
     cached_tokens: Any = None,
     name: str = "model",
     several: bool = False,
+    each: int = 1,
     n: int | None = None,
     **sampler_options: Any,
 ) -> Request:
     """Check the arguments that all entry points take; messages call the model ``name``.
 
     ``prompt`` is one, of which ``n`` completions are wanted or just one, or a sequence of
-    ``several``; a ``tokenizer`` reads it where it is a text or messages. Where there may be more
-    than one completion, ``sampler_options`` and ``max_tokens`` may be lists, with a value for each.
+    ``several``, each of them ``each`` times; a ``tokenizer`` reads it where it is a text or
+    messages. Where there may be more than one completion, ``sampler_options`` and ``max_tokens``
+    may be lists, with a value for each.
     """
     clear_with_thread()
     if tokenizer is not None:
         check_tokenizer(tokenizer)
+    if not several:
+        _refuse_several(prompt)
+    if tokenizer is not None:
         prompt, stop_tokens = _read_texts(prompt, stop_tokens, tokenizer, several)
     if several:
-        prompts = check_prompts(model, prompt, name)
+        prompts = [ids for ids in check_prompts(model, prompt, name) for _ in range(each)]
     else:
         prompts = [check_prompt(model, prompt, name)] * (n or 1)
     if several or n:
@@ -113,6 +118,16 @@ def read_request(
     )
     check_lengths(model, prompts, request.lengths, request.cached)
     return request
+
+
+def _refuse_several(prompt: Any) -> None:
+    """Refuse a list of prompts where one is wanted, and say what takes a list."""
+    if not isinstance(prompt, list | tuple) or not prompt:
+        return
+    is_pair = isinstance(prompt[0], list | tuple) and len(prompt) > 1
+    if isinstance(prompt[0], str) or is_pair:
+        entries = "samples, sample_many, vote_many and best_of_n_many"
+        raise BadType(f"prompt must be one, got {shown(prompt)}: several are for {entries}")
 
 
 def _read_texts(given: Any, stop_tokens: Any, tokenizer: Any, several: bool) -> tuple[Any, Any]:

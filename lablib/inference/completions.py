@@ -10,6 +10,7 @@ own text and random numbers only: it is the same alone, in any batch and beside 
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Unpack
 
 from lablib.cache import kv
@@ -32,7 +33,7 @@ from lablib.inference.speculation.draft_model import as_drafter
 from lablib.inference.speculation.rules import named
 from lablib.inference.speculation.speculative_iterator import own_reader, speculative_decoder
 from lablib.unknown_options import check_options
-from lablib.validation import BadValue, flag, integer, sequence
+from lablib.validation import BadValue, flag, integer
 
 import mlx.core as mx
 
@@ -81,8 +82,7 @@ def samples(
     """
     check_options(samples, options)
     n = arguments.check_n(n)
-    prompts = [each for each in sequence("prompts", prompts, "prompts") for _ in range(n)]
-    return complete(model, prompts, draft_model, **options)
+    return complete(model, prompts, draft_model, each=n, **options)
 
 
 def complete(
@@ -91,21 +91,27 @@ def complete(
     draft_model: Any,
     *,
     n: int | None = None,
+    each: int = 1,
     name: str = "model",
     max_batch: Any = None,
     progress: Any = False,
+    streams: Sequence[int] | None = None,
     **options: Any,
 ) -> SampleParts:
     """Check the options of :func:`samples`, whose names are known; nothing is drawn yet.
 
-    With ``n`` there is one prompt, of which so many completions are wanted. Messages call the
+    With ``n`` there is one prompt, of which so many completions are wanted; else several, ``each``
+    of them so often. Row i draws from ``streams[i]`` of its seed; None: from i. Messages call the
     model ``name``.
     """
     flag("progress", progress)
     if draft_model is None:
         arguments.refuse_draft_options(options)
     drafts = options.pop("draft_tokens", 4), options.pop("rule", None)
-    request = arguments.read_request(model, prompts, name=name, several=n is None, n=n, **options)
+    how: Any = {"name": name, "several": n is None, "each": each, "n": n}
+    request = arguments.read_request(model, prompts, **how, **options)
+    if streams is not None:
+        request = replace(request, streams=streams)
     read: ReadShared | ReadPrompts
     if draft_model is not None:
         decoder, read = _with_drafts(request, model, draft_model, *drafts)

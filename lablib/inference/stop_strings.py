@@ -226,7 +226,8 @@ def check_tokenizer(tokenizer: Any) -> Any:
     """Refuse all but Hugging Face's tokenizers and mlx-lm's wrapper of one."""
     if not callable(getattr(tokenizer, "convert_tokens_to_ids", None)):
         wanted = "a Hugging Face tokenizer, or mlx-lm's wrapper of one, as load() returns it"
-        raise BadType(f"tokenizer must be {wanted}, got {type(tokenizer).__name__}")
+        order = ": it stands before the prompt" if isinstance(tokenizer, str) else ""
+        raise BadType(f"tokenizer must be {wanted}, got {type(tokenizer).__name__}{order}")
     return tokenizer
 
 

@@ -255,6 +255,20 @@ def test_the_librarys_example_runs(capsys) -> None:
     assert names["logprobs"].shape == (512,)
 
 
+def test_the_examples_of_your_own_run(tmp_path, monkeypatch, capsys) -> None:
+    text = (ROOT / "docs/your-own.md").read_text("utf-8")
+    monkeypatch.chdir(tmp_path)
+    architecture, experiment = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    exec(architecture, names := {})
+    plain = lablib.sample_n(names["model"], [1, 2, 3], 1, max_tokens=5, temperature=0.0)
+    assert names["ids"].tolist()[0][3:] == plain[0]
+    exec(experiment, again := {})
+    assert [unit["problem"] for unit in again["records"]] == [0, 1, 2] * 2
+    before = Path("lengths.jsonl").read_bytes()
+    exec(experiment, {})
+    assert Path("lengths.jsonl").read_bytes() == before
+
+
 def test_the_readmes_numbers_stand_where_it_says_that_they_were_measured() -> None:
     table = (ROOT / "lablib/models/checkpoints/evaluation.md").read_text("utf-8")
     greedy = table.partition("## Greedy speculation")[2]

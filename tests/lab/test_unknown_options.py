@@ -6,6 +6,7 @@ import re
 from typing import Any
 
 import lablib
+from lablib.__main__ import main
 from lablib.unknown_options import checks_options
 
 import mlx.core as mx
@@ -160,3 +161,41 @@ def test_a_name_that_is_not_there_is_answered_with_the_one_that_is(name: str, sa
 def test_how_many_logprobs_is_another_option() -> None:
     with pytest.raises(TypeError, match="how many beside each token is top_logprobs="):
         lablib.SamplerOptions(logprobs=5)
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda: lablib.AutoModelForCausalLM, "here it is load, which returns the model and"),
+        (lambda: lablib.TextStreamer, "here it is stream"),
+        (lambda: lablib.embed, "not offered: what models give are logits"),
+        (lambda: lablib.SamplerOptions(max_tokens=3), "max_tokens=, of what draws the text"),
+        (lambda: lablib.generate(None, None, "x", stream=True), "pieces of text come from stream"),
+        (lambda: lablib.generate(None, "x"), "it stands before the prompt"),
+        (lambda: lablib.Completion("x").choices, "the completion itself; n= gives a list"),
+        (lambda: lablib.Completion("x").usage, "here it is stats, with prompt_tokens and tokens"),
+        (lambda: lablib.sample_n(len, ["x", "y"], 4), "several are for samples, sample_many"),
+        (lambda: lablib.sample_n(len, "x", 4), "encode it, or give tokenizer="),
+    ],
+)
+def test_a_habit_from_elsewhere_is_told_what_stands_here(call: Any, said: str) -> None:
+    with pytest.raises((AttributeError, TypeError)) as caught:
+        call()
+    assert said in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        ("generate --model target", "here it is MODEL, without a flag"),
+        ("generate target -p x", "the prompt in quotes behind MODEL"),
+        ("generate target x --max_new_tokens 5", "here it is --max-tokens"),
+        ("generate target x --temp 0.7", "here it is --temperature"),
+        ("chat target --system-prompt x", "here it is --system"),
+        ("generate target x --system-prompt x", "not offered: the prompt is the whole text"),
+    ],
+)
+def test_a_flag_of_another_program_is_told_the_one_here(typed, said, capsys) -> None:
+    with pytest.raises(SystemExit):
+        main(typed.split())
+    assert said in capsys.readouterr().err

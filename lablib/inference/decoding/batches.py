@@ -37,7 +37,7 @@ _HINTS = {
 def sample_many(
     model: Any,
     prompts: Sequence[str | Sequence[int] | Sequence[Message]],
-    options: Sequence[SamplerOptions],
+    options: SamplerOptions | Sequence[SamplerOptions] | None = None,
     n: int = 1,
     *,
     max_batch: int = 32,
@@ -60,8 +60,8 @@ def sample_many(
     Args:
         model: ``model(tokens (B, T), cache=...) -> logits (B, T, V)``.
         prompts: token ids, at least one each; with ``tokenizer=`` texts or messages, too.
-        options: one for each prompt. Row i draws from the random numbers of (its seed, i): it is
-            the row i of ``sample_n`` with these options.
+        options: one for each prompt, or one for all; None: ``SamplerOptions()``. Row i draws from
+            the random numbers of (its seed, i): it is the row i of ``sample_n`` with these options.
         n: how many completions of each prompt.
         max_batch: at most so many rows at a time, which bounds memory.
         max_tokens: the length of a completion at most; a list has one for each prompt.
@@ -120,6 +120,10 @@ def sample_many(
 
 def _checked(options: Any, count: int) -> list[SamplerOptions]:
     """Return the options of each prompt."""
+    if options is None:
+        options = SamplerOptions()
+    if isinstance(options, SamplerOptions):
+        return [options] * count
     options = sequence("options", options, "SamplerOptions")
     if len(options) != count:
         raise BadValue(f"options must be one for each of {count} prompts, got {len(options)}")

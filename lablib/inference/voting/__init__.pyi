@@ -1,5 +1,7 @@
 # Made from the table in __init__.py by tests/stubs.py.
 from lablib.inference.voting.estimate import pass_at_k as pass_at_k
+from lablib.inference.voting.many import best_of_n_many as best_of_n_many
+from lablib.inference.voting.many import vote_many as vote_many
 from lablib.inference.voting.stopping import StopRule as StopRule
 from lablib.inference.voting.vote import Candidate as Candidate
 from lablib.inference.voting.vote import best_of_n as best_of_n

@@ -138,13 +138,8 @@ def best_of_n(
     flag("return_all", return_all)
     settings = {**options, "max_tokens": max_tokens, "temperature": temperature}
     parts = _sample(model, draft_model, prompt, n, settings, score_fn)
-    samples = parts.join()
-    scores = _scores("score_fn", score_fn, parts, samples)
-    sequences = [mx.array([[*parts.prompts[0], *row]], dtype=mx.int32) for row in samples.tokens]
-    if return_all:
-        pairs = zip(sequences, scores.tolist(), strict=True)
-        return Candidates((Candidate(*pair) for pair in pairs), samples)
-    return sequences[int(np.argmax(scores))]
+    found = candidates(parts.join(), score_fn, parts)
+    return found if return_all else best(found)
 
 
 @described(VoteKeywords)
@@ -197,11 +192,7 @@ def majority_vote(
         check_scorer("weight", weight)
     settings = {**options, "max_tokens": max_tokens, "temperature": temperature}
     parts = _sample(model, draft_model, prompt, n, settings, weight)
-    samples = parts.join()
-    log_weights = None if weight is None else _scores("weight", weight, parts, samples)
-    answers = votes.answers_of(samples, extract)
-    counted = votes.tally(samples.tokens, answers, log_weights)
-    counted.samples = samples
+    counted = count(parts.join(), extract, weight, parts)
     if extract is None and 1 < counted.drawn == len(counted):
         why = "each of them is an answer of its own: extract= says which part of it is voted on"
         warnings.warn(f"no two of {counted.drawn} completions agree, as {why}", stacklevel=2)
@@ -293,13 +284,45 @@ def _sample(
     scorer: Scorer | None = None,
 ) -> SampleParts:
     """Sample in parts of ``max_batch``, with or without a draft model."""
-    if not callable(scorer):  # a function may look at them
-        refuse_top_logprobs(options, "sample_n")
+    refuse_unseen(scorer, options)
     return completions.complete(model, prompt, draft_model, n=check_n(n), **options)
 
 
-def _scores(name: str, scorer: Scorer, parts: SampleParts, samples: Samples) -> np.ndarray:
+# --- what is made of one prompt's samples; of several prompts' in many.py -------------------------
+
+
+def refuse_unseen(scorer: Scorer | None, options: dict[str, Any]) -> None:
+    """Refuse the best tokens at each place where nobody looks at them: a function may."""
+    if not callable(scorer):
+        refuse_top_logprobs(options, "sample_n")
+
+
+def candidates(samples: Samples, score_fn: Scorer, parts: SampleParts) -> Candidates:
+    """Return the samples of one prompt with their scores, in the order drawn."""
+    scores = _scores("score_fn", score_fn, samples, parts)
+    rows = zip(samples.prompts, samples.tokens, strict=True)
+    sequences = [mx.array([[*prompt, *row]], dtype=mx.int32) for prompt, row in rows]
+    pairs = zip(sequences, scores.tolist(), strict=True)
+    return Candidates((Candidate(*pair) for pair in pairs), samples)
+
+
+def best(found: Candidates) -> mx.array:
+    """Return the sequence ``(1, total_len)`` of the highest score, the first among equals."""
+    return max(found, key=lambda each: each.score).tokens
+
+
+def count(
+    samples: Samples, extract: Extract | None, weight: Scorer | None, parts: SampleParts
+) -> Votes:
+    """Return the votes of one prompt's samples."""
+    log_weights = None if weight is None else _scores("weight", weight, samples, parts)
+    counted = votes.tally(samples.tokens, votes.answers_of(samples, extract), log_weights)
+    counted.samples = samples
+    return counted
+
+
+def _scores(name: str, scorer: Scorer, samples: Samples, parts: SampleParts) -> np.ndarray:
     """Score the samples of one prompt by the argument ``name``."""
     pad_token = min(parts.stops, default=0)
     how: Any = {"pad_token": pad_token, "name": name, "tokenizer": parts.tokenizer}
-    return scoring.score(scorer, parts.prompts[0], samples, **how)
+    return scoring.score(scorer, samples.prompts[0], samples, **how)
