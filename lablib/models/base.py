@@ -190,8 +190,9 @@ class Blocks(nn.Module):
             return retention.fadings(config.num_attention_heads, length, mask)
         mask = "causal" if length > 1 else None
         if make_mask:
-            # On a CPU one array for all layers beats "causal", which each layer spells out.
-            as_array = length > 1 and mx.default_device() != mx.gpu
+            # On a CPU one array for all layers beats "causal", which each layer spells out, but
+            # for many tokens: then half of the scores need not be computed.
+            as_array = 1 < length < 1024 and mx.default_device() != mx.gpu
             mask = make_mask(length, return_array=as_array, window_size=None)
         if config.positions == "learned":
             return Past(mask)

@@ -159,12 +159,25 @@ def read_arrays(path: Path, whole: bool = True) -> dict[str, mx.array]:
 def fill(module: nn.Module, weights: dict[str, mx.array], path: Path) -> None:
     """Give a module all its weights, finite ones, which came from the file ``path``."""
     for name, weight in weights.items():
-        if not mx.issubdtype(weight.dtype, mx.floating) or not mx.all(mx.isfinite(weight)).item():
+        if not mx.issubdtype(weight.dtype, mx.floating) or not _is_finite(weight):
             raise BadValue(f"{path} is corrupt: {name} must hold finite floating-point numbers")
     try:
         module.load_weights(list(weights.items()))
     except ValueError as error:
         raise BadValue(f"{path} does not fit its config.json: {one_line(error)}") from None
+
+
+def _is_finite(array: mx.array) -> bool:
+    """Tell whether all numbers are finite, by their bits.
+
+    Without its sign each finite number has fewer than infinity. (``mx.isfinite`` takes 20 times as
+    long for float16 on a CPU, 1.2 s for 135M.)
+    """
+    bits = {2: mx.uint16, 4: mx.uint32, 8: mx.uint64}[array.itemsize]
+    infinity = mx.array(float("inf"), dtype=array.dtype).view(bits).item()
+    sign = 1 << (8 * array.itemsize - 1)
+    largest = (np.asarray(array.view(bits)) & (sign - 1)).max(initial=0)
+    return int(largest) < infinity
 
 
 def one_line(error: BaseException) -> str:

@@ -467,13 +467,25 @@ def test_truncated_weights(llama, kept):
     assert refusal(llama).startswith(f"{path} is corrupt or truncated: ")
 
 
-def test_corrupt_weights(llama):
+@pytest.mark.parametrize("number", ["nan", "inf", "-inf"])
+@pytest.mark.parametrize("dtype", [mx.float16, mx.bfloat16, mx.float32])
+def test_corrupt_weights(llama, dtype, number):
     path = llama / "model.safetensors"
-    weights = mx.load(str(path))
-    weights["model.norm.weight"] *= float("nan")
+    weights = {name: each.astype(dtype) for name, each in mx.load(str(path)).items()}
+    weights["model.norm.weight"][1] = float(number)
     mx.save_safetensors(str(path), weights)
     said = "model.norm.weight must hold finite floating-point numbers"
     assert refusal(llama) == f"{path} is corrupt: {said}"
+
+
+@pytest.mark.parametrize("dtype", [mx.float16, mx.bfloat16, mx.float32])
+def test_the_largest_weights_are_no_corruption(llama, dtype):
+    path, most = llama / "model.safetensors", mx.finfo(dtype).max
+    weights = {name: each.astype(dtype) for name, each in mx.load(str(path)).items()}
+    weights["model.norm.weight"][:4] = mx.array([most, -most, -0.0, 0.0])
+    mx.save_safetensors(str(path), weights)
+    norm = models.load(llama)[0].parameters()["model"]["norm"]["weight"]
+    assert norm[:4].tolist() == mx.array([most, -most, -0.0, 0.0]).astype(dtype).tolist()
 
 
 @pytest.mark.parametrize("whose", ["ours", "mlx-lm's", "an adapter's"])
