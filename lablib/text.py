@@ -18,7 +18,7 @@ from lablib.inference.keywords import (
 from lablib.inference.stop_strings import OnText, wrapped
 from lablib.text_stream import Conversation, stream
 from lablib.unknown_options import check_options, checks_options
-from lablib.validation import BadType, flag
+from lablib.validation import BadType, flag, sequence
 
 import mlx.core as mx
 import numpy as np
@@ -188,6 +188,7 @@ def generate(
         >>> len(lablib.generate(model, tokenizer, "Mia finds", n=3, max_tokens=2))
         3
     """
+    prompt = _listed(prompt)
     is_several = _is_several(prompt) or _is_several(messages)
     side_by_side = is_several or n is not None
     known = SeveralKeywords.__annotations__ if side_by_side else {}
@@ -214,6 +215,15 @@ def generate(
         for _ in pieces:
             bar.update(pieces.stats["tokens"] - bar.n)
     return pieces.completion()
+
+
+def _listed(prompt: Any) -> Any:
+    """Return texts in an array, a table's column or another sequence as a list; else as it is."""
+    if isinstance(prompt, str | list | tuple | mx.array):
+        return prompt
+    is_sequence = hasattr(prompt, "tolist") or isinstance(prompt, Sequence)
+    listed = sequence("prompt", prompt, "prompts") if is_sequence else []
+    return listed if listed and isinstance(listed[0], str) else prompt
 
 
 def _is_several(given: Any) -> bool:

@@ -135,7 +135,7 @@ def _read_texts(given: Any, stop_tokens: Any, tokenizer: Any, several: bool) -> 
 
     As in ``generate`` these are then the tokenizer's end tokens, if there are none.
     """
-    prompts = given if several and isinstance(given, list | tuple) else [given]
+    prompts = sequence("prompts", given, "prompts") if several else [given]
     texts = {id(each): each for each in prompts if _is_text(each)}
     if not texts:
         return given, stop_tokens
@@ -147,7 +147,7 @@ def _read_texts(given: Any, stop_tokens: Any, tokenizer: Any, several: bool) -> 
         for key, each in texts.items()
     }
     read = [ids.get(id(each), each) for each in prompts]
-    return (read if prompts is given else read[0]), stop_tokens
+    return (read if several else read[0]), stop_tokens
 
 
 def _is_text(prompt: Any) -> bool:

@@ -1,6 +1,8 @@
 """generate with conversations, and with several prompts at once."""
 
-from lablib.inference import NGram, sample_n
+from collections import deque
+
+from lablib.inference import NGram, sample_n, samples
 from lablib.models import LanguageModel, hybrid_config, llama_config
 from lablib.text import generate
 from lablib.text_stream import stream
@@ -230,3 +232,13 @@ def test_a_conversation_has_n_answers(templated):
     both = generate(model, templated, messages=[TALK, [USER]], n=2, **options)
     assert both[0] == answers
     assert len(both[1]) == 2
+
+
+@pytest.mark.parametrize("kind", [np.array, deque, tuple])
+def test_a_column_of_a_table_is_a_list_of_prompts(model, shipped, kind):
+    tokenizer, texts = shipped, ["Mia finds", "Otto"]
+    how = {"max_tokens": 3, "seed": 0}
+    listed = generate(model, tokenizer, texts, **how)
+    assert generate(model, tokenizer, kind(texts), **how) == listed
+    found = samples(model, kind(texts), tokenizer=tokenizer, **how).join()
+    assert found.texts(tokenizer) == listed
