@@ -208,9 +208,9 @@ def test_a_place_is_one_column_in_all_texts_at_every_width(page, shown, width):
             shown(task=task, draft_tokens=4)
             cells = boxes(page, ".lablib-cell")
             lefts = {round(cell["left"], 1) for cell in cells}
-            assert len({round(cell["top"]) for cell in cells}) == (5 if width > 700 else 10)
+            assert len({round(cell["top"]) for cell in cells}) == (5 if width > 900 else 10)
             length = 33 if task == "sums" else 12
-            assert len(lefts) == (2 * length if width > 700 else length)
+            assert len(lefts) == (2 * length if width > 900 else length)
 
 
 @pytest.mark.parametrize("width", [1400, 752, 390, 290])
@@ -238,7 +238,7 @@ def test_nothing_jumps_and_nothing_is_too_small_to_read(page, shown, width):
     assert len(sizes) == 1
     ((wide, height),) = sizes
     assert wide <= min(width - 16, 1100)
-    assert height <= (240 if width > 700 else 460)
+    assert height <= (240 if width > 900 else 460)
 
 
 def test_the_tokens_of_a_round_hang_together(page, carpet, shown):

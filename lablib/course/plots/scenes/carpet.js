@@ -16,7 +16,7 @@ const GAP = 3; // between strips
 
 function carpet({tasks}, {task, gamma, rounds}, room) {
   const texts = tasks[task],
-    longest = Math.max(...Object.values(tasks).flatMap(all => all.map(each => each.tokens.length))),
+    longest = Math.max(...texts.map(each => each.tokens.length)),
     rows = Math.max(...Object.values(tasks).map(all => all.length));
   const page = laid(room, longest, rows),
     shapes = [],
@@ -34,11 +34,11 @@ function carpet({tasks}, {task, gamma, rounds}, room) {
   return {width: page.width, height: page.height, shapes};
 }
 
-// Return where things stand. Columns stay columns at every width: on a narrow page the second panel
-// stands below the first.
+// Return where things stand. Columns stay columns at every width: where they would be too narrow for
+// letters the second panel stands below the first.
 function laid(room, longest, rows) {
   const width = Math.max(250, Math.min(room, 1100)),
-    beside = width >= 640,
+    beside = width >= 860,
     font = width >= 560 ? 13 : 11,
     high = font + 11,
     head = font + 12,
