@@ -38,7 +38,7 @@ function carpet({tasks}, {task, gamma, rounds}, room) {
 // letters the second panel stands below the first.
 function laid(room, longest, rows) {
   const width = Math.max(250, Math.min(room, 1100)),
-    beside = width >= 860,
+    beside = width >= 820,
     font = width >= 560 ? 13 : 11,
     high = font + 11,
     head = font + 12,
