@@ -82,7 +82,7 @@ def against_the_clock(promised: Mapping[int, float], measured: Mapping[int, floa
     line = curves(gammas, {"promised": list(promised.values())}, [PROMISED])
     (dots,) = curves(gammas, {"measured": list(measured.values())}, [MEASURED])
     x = axis(0.5, max(gammas) + 0.5, "draft tokens γ", gammas)
-    y = axis(0, 1.1 * most, "", range(int(most) + 1))
+    y = axis(0, 1.1 * most, "", [step / 2 for step in range(int(2.2 * most) + 1)])
     view = panel("speed-up (dotted: plain decoding, ×1)", x, y, ["promised", "measured"], high=240)
     one = {"rule": {"y": 1}, "dash": "2 3"}
     return Chart([view], [[one, *line, dots | {"wide": 0, "r": 6}]])

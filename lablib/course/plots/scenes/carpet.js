@@ -12,7 +12,7 @@ const LOOKS = [
   ['refused', 'refused: the draft guessed wrong; this is the target’s own token'],
   ['own', 'bonus: the target’s own token, where no guess of the round was wrong'],
 ];
-const GAP = 3; // between strips
+const GAP = 3; // between strips, where letters leave it
 
 function carpet({tasks}, {task, gamma, rounds}, room) {
   const texts = tasks[task],
@@ -94,10 +94,11 @@ function heading(write, key, gamma, all, [left, y], {font, across}) {
 function strips([add, write], [side, row, rows], text, rounds, gamma, [left, y], page) {
   const {wide, font, high} = page,
     letter = 0.61 * font,
+    gap = wide < 10 ? GAP - 1 : GAP,
     ends = new Set(rounds.map(([start, kept]) => start + kept));
   fates(text.tokens.length, rounds, gamma).forEach(([what, number, place], column) => {
     const x = left + column * wide,
-      broad = wide - (ends.has(column) ? GAP : 0.7),
+      broad = wide - (ends.has(column) ? gap : 0.7),
       own = cloth.bare(text.tokens[column]);
     const word = own === END ? '' : own;
     add(`t${side}.${row}.${column}`, 'rect', {
