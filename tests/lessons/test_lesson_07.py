@@ -5,8 +5,9 @@ import json
 
 import lablib
 from lablib.course.lessons.lesson_07 import bits, widgets
+from lablib.course.lessons.lesson_07.exercises import forgotten_bonus, greedy_round
 from lablib.course.lessons.lesson_07.rounds import LOOKS, YOURS, RoundByRound
-from lablib.course.lessons.lesson_07.speed import TEXTBOOK, LengthCurves
+from lablib.course.lessons.lesson_07.speed import TEXTBOOK, LengthCurves, against_the_clock
 from lablib.course.replay.rounds import agreement
 from lablib.inference.decoding.rows import Verdict
 from lablib.inference.speculation.costs import Costs, expected_tokens
@@ -38,7 +39,7 @@ def some_texts(n=12, length=30, seed=1, task="sums"):
 def text_of(agree, classes, task="sums"):
     """Return a text for which only flags and classes matter."""
     letters, half = ("x",) * len(agree), (0.5,) * len(agree)
-    return widgets.GreedyText(task, letters, classes, letters, half, half, half, agree)
+    return widgets.GreedyText(task, letters, classes, letters, half, half, agree)
 
 
 # ------------------------------------------------------------------ rounds
@@ -155,6 +156,10 @@ def test_what_is_typed_is_drafted_and_verified_step_by_step() -> None:
 
 
 # ------------------------------------------------------------------ acceptance
+def flags(*agree):
+    return text_of(agree, ("c",) * len(agree))
+
+
 @pytest.mark.parametrize("gamma", [1, 3, 5])
 def test_replayed_rounds_are_those_of_the_engine(gamma) -> None:
     table = random_table(seed=4)
@@ -163,33 +168,58 @@ def test_replayed_rounds_are_those_of_the_engine(gamma) -> None:
     options = {"max_tokens": 80, "draft_tokens": gamma, "temperature": 0.0, "trace": True}
     iterator = lablib.SpeculativeTokenIterator(target, draft, [1, 2], **options)
     tokens = [token.id for token in iterator]
-    found = widgets.whole_rounds(agreement(draft, [1, 2], tokens), gamma)
+    found = widgets.replayed(flags(*agreement(draft, [1, 2], tokens)), gamma)
     kept = [each.accepted for each in iterator.rounds]
-    assert [k for _, k in found] == kept[: len(found)]
-    assert len(kept) - len(found) <= gamma  # only what meets the end is missing
+    whole = [k for start, k in found if start + gamma < len(tokens)]
+    assert whole == kept[: len(whole)]
+    assert len(kept) - len(whole) <= gamma  # only what meets the end is missing
     assert 0 < sum(kept) < gamma * len(kept)
 
 
-def test_whole_rounds_follow_one_another() -> None:
+def test_rounds_follow_one_another_to_the_end_of_the_text() -> None:
     for text, gamma in itertools.product(some_texts(), (1, 2, 4, 8)):
-        found = widgets.whole_rounds(text.agree, gamma)
+        found = widgets.replayed(text, gamma)
         starts = [0, *np.cumsum([kept + 1 for _, kept in found])]
         assert [start for start, _ in found] == starts[:-1]
-        assert starts[-1] + gamma >= len(text.agree)  # the next one would be cut short
+        assert starts[-1] >= len(text.agree)
 
 
 def test_a_round_is_whole_if_its_bonus_still_belongs_to_the_text() -> None:
-    assert widgets.whole_rounds((True, True, True), 3) == []
-    assert widgets.whole_rounds((True, True, True, False), 3) == [(0, 3)]
-    # Decided before anything is drafted.
-    assert widgets.whole_rounds((False, True, True), 2) == [(0, 0)]
+    """The others are drawn, and not counted."""
+    for text, drafts, rounds, counted in (
+        (flags(True, True, True), 3, [(0, 3)], 0),
+        (flags(True, True, True, False), 3, [(0, 3)], 1),
+        (flags(False, True, True), 2, [(0, 0), (1, 2)], 1),  # decided before anything is drafted
+    ):
+        assert widgets.replayed(text, drafts) == rounds
+        assert widgets.count_rounds([text], drafts).rounds.tolist() == [counted]
+
+
+def test_played_rounds_are_the_replayed_ones_if_the_function_is_right() -> None:
+    """Of a text that was cut, and of one that a stop token ends; a wrong function has others."""
+    table = random_table(seed=4)
+    models = Recorder(table), Recorder(table + 0.5 * random_table(seed=5))
+    options, pieces = {"max_tokens": 40, "temperature": 0.0}, [str(i) for i in range(11)]
+    ids = [token.id for token in lablib.TokenIterator(models[0], [1, 2], **options)]
+    ended = ids[: ids.index(ids[20]) + 1]
+    for tokens, stop in ((ids, 99), (ended, ended[-1])):
+        text = widgets.greedy_text("sums", models, [1, 2], tokens, pieces, "c" * len(tokens))
+        right, wrong = (
+            widgets.played(function, models, [(text, [1, 2], tokens)], stop)
+            for function in (greedy_round, forgotten_bonus)
+        )
+        assert [right(text, gamma) for gamma in range(1, 9)] == [
+            widgets.replayed(text, gamma) for gamma in range(1, 9)
+        ]
+        assert wrong(text, 1) != right(text, 1)
+        assert widgets.Acceptance([text], right).frame() == widgets.Acceptance([text]).frame()
 
 
 def test_a_tally_counts_what_is_accepted_and_reached() -> None:
     text = text_of((True, True, False, True, False, True, True, True, True), tuple("aabbabaab"))
     counted = widgets.count_rounds([text], 3)
     # rounds: places 0 1 2 (kept 2), 3 4 - (kept 1), 5 6 7 (kept 3, bonus at 8)
-    assert widgets.whole_rounds(text.agree, 3) == [(0, 2), (3, 1), (5, 3)]
+    assert widgets.replayed(text, 3) == [(0, 2), (3, 1), (5, 3)]
     assert counted.accepted.tolist() == [3, 2, 1]
     assert counted.reached.tolist() == [3, 3, 2]
     assert counted.classes == {"a": (4, 5), "b": (2, 3)}
@@ -221,62 +251,22 @@ def test_the_interval_covers_the_truth() -> None:
 
 
 def test_the_carpet_has_what_was_counted() -> None:
+    """Of all texts, with γ and with γ + 1 drafts; five of them have a row."""
     texts = [*some_texts(), *some_texts(seed=2, task="edits")]
-    widget = widgets.Acceptance(texts, COSTS)
+    widget = widgets.Acceptance(texts)
     data = widget.compute(draft_tokens=3, task="edits")
-    counted = widgets.count_rounds(texts[12:], 3)
-    shares = {name: kept / judged for name, (kept, judged) in counted.classes.items()}
-    assert {name: share for name, share, *_ in data["classes"]} == shares
-    for name, share, low, high, judged in data["classes"]:
-        assert low <= share <= high
-        assert judged == counted.classes[name][1]
-    assert data["tokens"][2] == counted.tokens_per_round
-    assert data["theory"][2] == pytest.approx(sum(counted.alpha**i for i in range(4)))
-    whole = [[each[:2] for each in rounds if each[2]] for rounds in data["rounds"]]
-    assert whole == [widgets.whole_rounds(text.agree, 3) for text in texts[12:]]
-    kept, judged = np.array(data["columns"]).sum(axis=0)
-    assert (kept, judged) == (counted.accepted.sum(), counted.reached.sum())
-    rounds, plain = counted.rounds.sum(), counted.tokens.sum()
-    price = rounds * COSTS.of_round(3) / COSTS.forward(1)
-    time = data["time"]
-    assert (time["plain"], time["reading"] + time["drafting"]) == (plain, pytest.approx(price))
+    counted = [widgets.count_rounds(texts[12:], gamma) for gamma in (3, 4)]
+    assert data["alpha"] == [each.alpha for each in counted]
+    assert data["tokens"] == [each.tokens_per_round for each in counted]
+    rows = [[widgets.replayed(text, gamma) for text in texts[12:17]] for gamma in (3, 4)]
+    assert data["rounds"] == rows
+    assert [len(each) for each in widget.constants["tasks"].values()] == [5, 5]
     json.dumps([widget.told, data])  # what the page gets
     caption = widget.set(draft_tokens=3, task="edits")
-    said = f"α is {counted.alpha:.2f}, and a round writes {counted.tokens_per_round:.2f} tokens; "
-    assert caption.startswith(f"On edits {said}")
-    name = min(counted.classes, key=lambda each: np.divide(*counted.classes[each]))
-    assert f"drafts of class '{name}' are kept least, " in caption
-    assert widgets.Acceptance(texts).compute(3, "edits")["time"] == {
-        "plain": plain, "reading": rounds, "drafting": 0,
-    }  # fmt: skip
-
-
-def test_a_place_counts_the_drafts_that_fell_on_it() -> None:
-    text = text_of((True, True, False, True, False, True, True, True, True), tuple("aabbabaab"))
-    # rounds: places 0 1 2 (kept 2), 3 4 - (kept 1), 5 6 7 (kept 3, bonus at 8)
-    columns = widgets.Acceptance([text, text]).compute(3, "sums")["columns"]
-    assert columns == [(2, 2), (2, 2), (0, 2), (2, 2), (0, 2), (2, 2), (2, 2), (2, 2), (0, 0)]
-
-
-def test_the_hardest_class_is_the_one_that_the_models_disagree_on() -> None:
-    """Its places are those where most texts have it; a text that has ended has nothing there."""
-    kinds = [tuple("abab"), tuple("abbb"), tuple("ab")]
-    texts = [text_of(tuple(kind == "a" for kind in each), each) for each in kinds]
-    about = {"counted": 3, "missed": True, "hardest": "b", "places": [1, 3]}
-    assert widgets.Acceptance(texts).constants["about"] == {"sums": about}
-    agreed = [text_of((True,) * 4, each) for each in kinds[:2]]
-    about = widgets.Acceptance(agreed).constants["about"]["sums"]
-    assert (about["missed"], about["places"]) == (False, [])
-    assert widgets.Acceptance(some_texts(n=15)).constants["about"]["sums"]["counted"] == 15
-
-
-def test_a_class_keeps_its_row() -> None:
-    """Of two kept drafts with γ = 1, every second place is the bonus: its class is not judged."""
-    widget = widgets.Acceptance([text_of((True,) * 9, tuple("ababababa"))])
-    rows = [[each[0] for each in widget.compute(gamma, "sums")["classes"]] for gamma in (1, 2, 8)]
-    assert rows == [["a", "b"]] * 3
-    assert widget.compute(1, "sums")["classes"][1][1:] == [0.0, 0.0, 1.0, 0]
-    assert widget.set(draft_tokens=1).endswith("2.00 tokens: no draft that is judged is refused.")
+    three, four = (f"a round writes {each.tokens_per_round:.2f} tokens" for each in counted)
+    assert caption.startswith(f"On edits: with γ = 3 {three}, and ")
+    assert f"; with γ = 4 {four}, and {1 - counted[1].alpha:.0%} of the judged" in caption
+    assert widget.controls["draft_tokens"].max == 7  # beside it stands one more
 
 
 def test_a_greedy_text_knows_both_models() -> None:
@@ -289,7 +279,6 @@ def test_a_greedy_text_knows_both_models() -> None:
         best = int(q.argmax())
         assert text.guess[place] == f"␣{best}"
         assert (text.p[place], text.q[place]) == pytest.approx((p[best], q[best]), abs=1e-5)
-        assert text.overlap[place] == pytest.approx(np.minimum(p, q).sum(), abs=1e-5)
     assert text.agree == agreement(draft, prompt, ids)
     assert text.agree[1]
 
@@ -302,6 +291,23 @@ def test_bad_input_is_refused() -> None:
 
 
 # ------------------------------------------------------------------ speed
+def test_promised_and_measured_have_their_names_and_never_one_colour() -> None:
+    """Theory is a line and the clock has dots; what is promised elsewhere looks the same."""
+    chart = against_the_clock({1: 1.4, 4: 2.0, 8: 2.5}, {1: 1.3, 4: 2.2, 8: 1.9})
+    one, promised, measured = chart.marks[0]
+    assert (promised["label"], measured["label"]) == ("promised", "measured")
+    assert promised["colour"] != measured["colour"]
+    assert promised.get("wide", 1) > measured["wide"] == 0
+    assert [point[:2] for point in measured["line"]] == [[1, 1.3], [4, 2.2], [8, 1.9]]
+    assert one["rule"] == {"y": 1}
+    (view,) = chart.panels
+    assert view["y"]["ends"][0] == 0
+    assert view["y"]["ends"][1] > 2.5
+    widget = LengthCurves(COSTS)
+    curve = widget.chart(widget.compute(0.5)).marks[1][1]
+    assert (curve["label"], curve["colour"]) == ("promised", promised["colour"])
+
+
 def test_the_best_length_is_where_the_quotient_peaks() -> None:
     widget, cost = LengthCurves(COSTS), [COSTS.of_round(gamma) / 2.0 for gamma in range(9)]
     for alpha in (0.0, 0.3, 0.7, 1.0):

@@ -38,7 +38,7 @@ SCENE = """
 from lablib.course.lessons.lesson_07.widgets import Acceptance, GreedyText
 
 half = (0.5,) * 9
-Acceptance([GreedyText("sums", tuple("abcdefghi"), ("sign",) * 9, ("x",) * 9, half, half, half,
+Acceptance([GreedyText("sums", tuple("abcdefghi"), ("sign",) * 9, ("x",) * 9, half, half,
     (True, True, False) * 3)])
 """
 LIVE = """

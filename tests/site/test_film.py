@@ -213,7 +213,7 @@ def test_a_scene_of_parts_has_every_setting_in_a_file(tmp_path):
 
 def test_the_film_of_a_scene_has_data_in_place_of_pictures(tmp_path):
     half = (0.5,) * 9
-    text = GreedyText("sums", half, half, half, half, half, half, (True, True, False) * 3)
+    text = GreedyText("sums", half, half, half, half, half, (True, True, False) * 3)
     explorer = Acceptance([text])
     film = films.film(explorer, explorer.values, tmp_path)
     assert film["scene"] == explorer.told

@@ -142,13 +142,13 @@ def test_each_text_of_a_reader_is_a_row_of_the_carpet(tab):
         ask(carpet, text)
         answered(carpet)
     title = carpet.locator("svg text")
-    title.filter(has_text=re.compile("^your texts.* γ = 4")).wait_for()
-    assert carpet.locator("svg .lablib-cell").count() > 40
+    title.filter(has_text=re.compile("^γ = 4 drafts a round")).wait_for()
+    assert carpet.locator("svg .lablib-cell").count() > 80
     carpet.get_by_label("draft tokens γ").press("ArrowRight")
-    title.filter(has_text=re.compile("^your texts.* γ = 5")).wait_for()
-    assert caption(carpet).startswith("On your texts α is ")
+    title.filter(has_text=re.compile("^γ = 6 drafts a round")).wait_for()
+    assert caption(carpet).startswith("On your texts: with γ = 5 a round writes ")
     carpet.get_by_role("button", name="Reset").click()
-    title.filter(has_text=re.compile("^sums.* γ = 4")).wait_for()
+    carpet.locator("figcaption").filter(has_text="On sums: with γ = 4").wait_for()
     carpet.get_by_role("status").filter(has_text="The model knows").wait_for()
     ask(carpet, "sum 1 2 3 4 5 6: 1+2=3;3+3=6;6+4=0;0+5=5;5+6=1;")
     carpet.get_by_role("status").filter(has_text="a whole round may need 9").wait_for()

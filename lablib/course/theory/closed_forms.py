@@ -2,8 +2,8 @@
 
 The forms treat every draft as kept with the same probability α, whatever came before it. Real text
 is not like that (boilerplate is easy, names are hard), so a measured curve lies near the closed
-form and not on it; lesson 07 shows by how much. What the engine itself computes with, the yield
-and the cost of a round, is in ``costs.py``.
+form and not on it; the page beside lesson 07 shows by how much. What the engine itself computes
+with, the yield and the cost of a round, is in ``costs.py``.
 """
 
 from collections.abc import Sequence

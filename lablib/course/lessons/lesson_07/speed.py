@@ -1,5 +1,9 @@
-"""A widget about the speed of speculation: what a draft length is worth on this machine."""
+"""What a draft length is worth on this machine: what is promised, and what the clock says.
 
+A speed-up that is promised and one that was measured have different colours, and their names.
+"""
+
+from collections.abc import Mapping
 from typing import Any
 
 from lablib.course.plots.chart import Chart, ChartExplorer
@@ -10,6 +14,7 @@ from lablib.course.replay.rounds import LONGEST
 from lablib.inference.speculation.costs import Costs, best_draft_tokens, expected_tokens, speedup
 
 HERE, TEXTBOOK = "as measured here", "free (textbook)"
+PROMISED, MEASURED = 3, 2  # their looks
 
 
 class LengthCurves(ChartExplorer):
@@ -50,11 +55,11 @@ class LengthCurves(ChartExplorer):
         series = {"it yields": data["tokens"], "it costs": data["cost"]}
         y = axis(0, high, "", range(0, int(high) + 1, int(high) // 4))
         views = [panel("a round, in plain tokens", x, y, series)]
-        views.append(panel("speed-up (dotted: plain decoding, ×1)", x, axis(0, fast)))
+        views.append(panel("promised speed-up (dotted: plain decoding, ×1)", x, axis(0, fast)))
         best = data["best"]
         peak = {"dot": [best, data["speedup"][best]], "r": 9, "hollow": True, "colour": COLOURS[5]}
         one = {"rule": {"y": 1}, "dash": "2 3"}
-        right = [one, *curves(gammas, {"speed-up": data["speedup"]}, [2]), peak]
+        right = [one, *curves(gammas, {"promised": data["speedup"]}, [PROMISED]), peak]
         return Chart(views, [curves(gammas, series), right])
 
     def caption(self, data: dict[str, Any]) -> str:
@@ -64,3 +69,20 @@ class LengthCurves(ChartExplorer):
             f"With α = {data['alpha']:.2f} the best draft length is {best} "
             f"(×{data['speedup'][best]:.2f}); {LONGEST} drafts give ×{data['speedup'][-1]:.2f}."
         )
+
+
+def against_the_clock(promised: Mapping[int, float], measured: Mapping[int, float]) -> Chart:
+    """Draw speed-ups by γ: what was promised as a line, what was measured as dots.
+
+    Args:
+        promised: γ -> how many times as fast as plain decoding theory says it is.
+        measured: γ -> how many times as fast it was.
+    """
+    gammas, most = list(promised), max(*promised.values(), *measured.values())
+    line = curves(gammas, {"promised": list(promised.values())}, [PROMISED])
+    (dots,) = curves(gammas, {"measured": list(measured.values())}, [MEASURED])
+    x = axis(0.5, max(gammas) + 0.5, "draft tokens γ", gammas)
+    y = axis(0, 1.1 * most, "", [step / 2 for step in range(int(2.2 * most) + 1)])
+    view = panel("speed-up (dotted: plain decoding, ×1)", x, y, ["promised", "measured"], high=240)
+    one = {"rule": {"y": 1}, "dash": "2 3"}
+    return Chart([view], [[one, *line, dots | {"wide": 0, "r": 6}]])

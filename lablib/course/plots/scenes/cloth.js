@@ -6,7 +6,6 @@ const INK = {
   refused: '#E69F00',
   own: '#FFFFFF',
   none: '#FFFFFF',
-  uncounted: '#CCCCCC',
   line: '#333333',
   faint: '#767676',
   grid: '#DDDDDD',
@@ -46,8 +45,6 @@ function legend([add, write], entries, left, y, width) {
           'stroke-width': 1.4,
         });
       else if (look === 'vain') add(`l-${look}`, 'path', ticks(1, x, y - 1, 6));
-      else if (look === 'hard')
-        add(`l-${look}`, 'path', {d: pointer(x + 8, y - 7), fill: INK.line});
       else
         add(`l-${look}`, 'rect', {
           x,
@@ -66,8 +63,6 @@ function legend([add, write], entries, left, y, width) {
   }
   return y;
 }
-
-const pointer = (middle, y) => `M${middle - 3.5} ${y}h7l-3.5 4.5z`; // down, at a column or a line
 
 // A dark page, which turns light and dark, has its own colour of what is refused, and of letters on
 // it.
@@ -153,12 +148,11 @@ function cell([add, write], key, [x, y, wide, behind = 0], {what, share, name}, 
 }
 
 // Draw a text. cells: [{what, share, name, note}], rounds: [[start, tokens, drafts in vain]], mean:
-// tokens a round, drawn as a dot beside it with its note, hollow where it is of few rounds; at: the
-// cells' spots; lines: of a text; place: of a number beside them.
+// tokens a round, drawn as a dot beside it with its note; at: the cells' spots; lines: of a text; place: of a number beside them.
 function row(
   [add, write],
   number,
-  {cells, rounds, mean, note, few},
+  {cells, rounds, mean, note},
   {at, high, left, y: top, lines, place},
 ) {
   const ends = new Set(rounds.map(([start, tokens]) => start + tokens - 1));
@@ -209,8 +203,7 @@ function row(
     cx: place(mean || 1),
     cy: middle,
     r: mean ? 4 : 0,
-    fill: few ? '#FFFFFF' : INK.yield,
-    stroke: INK.yield,
+    fill: INK.yield,
     note,
   });
   write(`m${number}`, place(1) - 4, middle + 4, mean ? mean.toFixed(1) : '–', {
@@ -276,35 +269,18 @@ function ticks(count, x, y, room) {
 }
 
 // Draw what stands behind the dots of all rows: one token a round, which is plain decoding, and the
-// mean of all. gamma: of rounds that bring one more at most, if all have the same; more: for how
-// many tokens of the longest text there was no room; vain: ticks, whose key stands below; said:
-// lines of words about the dots, and how far down each stands.
-function lines(
-  [add, write],
-  {left, place, most, gamma, top, bottom, mean, right, end, more, vain, said},
-) {
-  for (const value of gamma ? [1, most + 1] : [1, (most + 2) / 2, most + 1]) {
+// mean of all. more: for how many tokens of the longest text there was no room; vain: ticks, whose
+// key stands below; said: lines of words about the dots, and how far down each stands.
+function lines([add, write], {left, place, most, top, bottom, mean, right, end, more, vain, said}) {
+  for (const value of [1, (most + 2) / 2, most + 1]) {
     add(`one${value}`, 'path', {
       d: `M${place(value)} ${top}V${bottom}`,
       stroke: value === 1 ? INK.faint : INK.grid,
     });
-    if (value !== gamma + 1)
-      write(`one${value}t`, place(value), bottom + 12, String(value), {
-        'text-anchor': 'middle',
-        fill: INK.faint,
-      });
-  }
-  if (gamma) {
-    // Its words lie on no number.
-    const limit = gamma === most ? place(most + 1) - 14 : place(most + 1) - 25;
-    add('best', 'path', {d: `M${place(gamma + 1)} ${top}V${bottom}`, stroke: INK.faint});
-    write(
-      'best-t',
-      Math.max(place(1) + 25, Math.min(place(gamma + 1), limit)),
-      bottom + 12,
-      'γ + 1',
-      {'text-anchor': 'middle'},
-    );
+    write(`one${value}t`, place(value), bottom + 12, String(value), {
+      'text-anchor': 'middle',
+      fill: INK.faint,
+    });
   }
   add('mean', 'path', {
     d: `M${place(mean)} ${top}V${bottom}`,
@@ -384,7 +360,6 @@ const cloth = {
   STRIP,
   pens,
   legend,
-  pointer,
   row,
   strip,
   lines,
@@ -397,7 +372,5 @@ const cloth = {
   fit,
   spots,
   waste,
-  cell,
-  ticks,
   bare,
 };

@@ -1,10 +1,6 @@
-// What rounds come to: closed forms and intervals that lessons 07 and 08 share.
+// What lessons 07 and 08 share: how long a round may be, and an interval.
 
 export const LONGEST = 8; // drafts in a round, at most
-
-// Return the tokens that a round of γ drafts yields on average if each stays with chance alpha.
-export const expectedTokens = (alpha, gamma) =>
-  Array.from({length: gamma + 1}, (_, i) => alpha ** i).reduce((sum, chance) => sum + chance, 0);
 
 const Z = 1.959963984540054; // 95 % of a normal distribution lie closer than so many deviations
 
