@@ -30,14 +30,19 @@ def test_the_rule_counts_words_lines_and_questions():
     read = cell("word " * 400 + "\n\n**Question.** Why?")
     further = cell("### One more (further)\n" + "word " * 197)
     code, setup = cell("x = 1\n\ny\n" * 10, "code"), cell("import x\n" * 9, "code", tags=["setup"])
-    solved = exercises("06")[1:]  # the first stands on another page
-    tasks = [cell("", lablib={"exercise": each.id, "part": "task"}) for each in solved]
-    notebook = {"cells": [read, setup, further, code, cell("## Next"), code, *tasks]}
-    solving = EXERCISE * sum(exercise.minutes for exercise in solved)
+    notebook = {"cells": [read, setup, further, code, cell("## Next"), code]}
+    solving = EXERCISE * sum(exercise.minutes for exercise in exercises("06"))
     whole, main = minutes(notebook, "06")
     assert whole - solving == pytest.approx(402 / 200 + 1 + 1 + 1 + 1 / 200 + 1)
     assert whole - main == pytest.approx(1 + 1)
     assert [rounded(time) for time in (55.0, 55.1, 60.0)] == [55, 60, 60]
+
+
+def test_an_exercise_on_a_page_beside_its_lesson_takes_none_of_its_minutes():
+    whole, main = minutes({"cells": [cell("# 08")]}, "08")
+    ours = [exercise.minutes for exercise in exercises("08") if not exercise.further]
+    assert whole == main == pytest.approx(EXERCISE * sum(ours))
+    assert len(ours) == 3
 
 
 @pytest.mark.parametrize("lesson", LESSONS)

@@ -45,8 +45,7 @@ def hygiene(notebook, path: Path) -> list[str]:
 
 def hygiene_of_a_page(notebook, path: Path) -> list[str]:
     """Return what is wrong with a page beside a lesson, one line each."""
-    complaints = [*_recorded(notebook), *_texts(notebook), *_pictures(notebook)]
-    return [*complaints, *_links(notebook, path.parent)]
+    return [*_texts(notebook), *_pictures(notebook), *_links(notebook, path.parent)]
 
 
 def _code(notebook) -> Iterator:
@@ -188,6 +187,8 @@ def _exercises(notebook, lesson: str, folder: Path) -> Iterator[str]:
             cell = there.pop(part_of(wanted), None)
             if cell is None:
                 yield f"exercise {exercise.id} has no {part} cell"
+            elif exercise.further == (cell in notebook.cells):
+                yield f"exercise {exercise.id}: its {part} cell stands on the other page"
             elif cell["source"] != wanted.source:
                 yield f"exercise {exercise.id}: the {part} cell differs from its source"
             elif part == "check" and "○" not in str(cell["outputs"]):

@@ -32,9 +32,8 @@ def minutes(notebook: Any, lesson: str) -> tuple[float, float]:
     """Return the minutes of a whole lesson, and those of its main line."""
     named = re.findall(r"\b\d\d[a-z]?\.\d\b", notebook["cells"][0]["source"])
     whole, main = 0.0, 0.0
-    here = {part_of(cell)[0] for cell in notebook["cells"]}
     for exercise in exercises(lesson):
-        if exercise.id not in here:
+        if exercise.further:
             continue
         takes = EXERCISE * exercise.minutes
         whole += takes
