@@ -79,7 +79,10 @@ def understood(cells: list[dict[str, Any]], name: str) -> Submission:
             recorded |= dict(_recorded(cell))
     told = {*marks.values(), *re.findall(rf"""\bcheck\(\s*["']({NUMBER}\.\d)["']""", _joined(code))}
     numbers = {number_of(each) for each in told} & {*lessons()} or _untold(_joined(code), name)
-    listed = [e for number in sorted(numbers) for e in exercises(number)]
+    every = [e for number in sorted(numbers) for e in exercises(number)]
+    page = {e.further for e in every if e.id in told} == {True}  # one beside a lesson
+    made = {e.id for e in every if f"def {e.name}(" in _joined(code)}
+    listed = [e for e in every if e.further == page or e.id in told | made]
     if not listed:
         raise ValueError("it has no exercise of this course: neither a check nor a function of one")
     owners = {}
@@ -219,9 +222,9 @@ def _untold(source: str, name: str) -> set[str]:
 
 @lru_cache
 def _handed_out(lesson: str) -> frozenset[str]:
-    """Return the code cells of a lesson as students got it."""
-    folder = course()
-    paths = folder.glob(f"{lesson}_*.ipynb") if folder else ()
+    """Return the code cells of a lesson, and of the pages beside it, as students got them."""
+    folder, names = course(), (f"{lesson}_*.ipynb", f"further/{lesson}_*.ipynb")
+    paths = [path for name in names for path in folder.glob(name)] if folder else ()
     cells = (cell for path in paths for cell, _ in code_cells(read_notebook(path)))
     return frozenset(_without_end(cell["source"]) for cell in cells)
 

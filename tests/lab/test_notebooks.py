@@ -3,13 +3,16 @@
 import copy
 from pathlib import Path
 
+from lablib.course.checks.exercises import number_of
 from lablib.teach.editions import fold
 
 import nbformat
 import pytest
-from oracles.hygiene import hygiene
+from oracles.hygiene import hygiene, hygiene_of_a_page
 
-NOTEBOOKS = sorted((Path(__file__).parents[2] / "notebooks").glob("*.ipynb"))
+FOLDER = Path(__file__).parents[2] / "notebooks"
+NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
+PAGES = sorted(FOLDER.glob("further/*.ipynb"))
 
 
 def read(path):
@@ -20,6 +23,16 @@ def read(path):
 def test_a_lesson_is_in_order(path):
     nbformat.validate(read(path))
     assert hygiene(read(path), path) == []
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)
+def test_a_page_beside_a_lesson_is_in_order_and_leads_back(path):
+    nbformat.validate(read(path))
+    assert hygiene_of_a_page(read(path), path) == []
+    (lesson,) = FOLDER.glob(f"{number_of(path.name)}_*.ipynb")
+    assert "**Back** to [" in read(path).cells[-1].source
+    assert f"(../{lesson.name})" in read(path).cells[-1].source
+    assert f"(further/{path.name})" in NOTEBOOKS[0].read_text()  # lesson 00 lists it
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)

@@ -6,7 +6,9 @@ import itertools
 from lablib.course.lessons.lesson_08 import enumeration as lossless
 from lablib.course.lessons.lesson_08 import extras
 from lablib.course.lessons.lesson_08 import widgets as lab
-from lablib.course.lessons.lesson_08.coin import Overlap
+from lablib.course.lessons.lesson_08.coin import Overlap, of_coins
+from lablib.course.lessons.lesson_08.exercises import verify
+from lablib.course.lessons.lesson_08.kept import Kept, kept_drafts
 from lablib.course.theory import closed_forms
 from lablib.inference.speculation import rules
 from lablib.inference.speculation.speculative_iterator import speculative_decode
@@ -233,3 +235,57 @@ def test_the_coins_are_tossed_word_by_word(overlap) -> None:
     assert "judged: sun, rain, snow. 0.60 of the drafts, 0.50 kept, 0.10 refused" in caption
     assert "judged: nothing yet" in overlap.set(judged=0)
     overlap.set(judged=4)
+
+
+def test_a_rule_of_coins_is_the_librarys(overlap) -> None:
+    own = Overlap(WORDS, P, Q, {"yours": of_coins(verify)})
+    data = own.compute(1.0, 1.0, "yours")
+    known = overlap.compute(1.0, 1.0, "rejection")
+    for name in ("keep", "kept", "added"):
+        assert data[name] == pytest.approx(known[name], abs=1e-9)
+    assert "With the rule ‘yours’ 60% of the drafts are kept" in own.set(distance=1.0)
+    assert own.view.caption.endswith("what is written is exactly p.")
+
+
+@pytest.mark.parametrize(
+    ("judge", "kept"),
+    [
+        (lambda p, q, drafts, u: (1, p[1]), 1.0),  # never refused
+        (lambda p, q, drafts, u: (0, p[0]), 0.0),  # never kept
+        (lambda p, q, drafts, u: (int(u[0] < 0.3), p[int(u[0] < 0.3)]), 0.3),
+    ],
+)
+def test_of_coins_finds_the_chance_of_any_judge(judge, kept) -> None:
+    chances, _ = lossless.by_draft(of_coins(judge), P, Q)
+    assert chances == pytest.approx(kept, abs=1e-9)
+
+
+def test_drafts_are_counted_where_they_were_judged() -> None:
+    target, draft = TableModel(3, lambda c: TARGET[c[-1]]), TableModel(3, lambda c: DRAFT[c[-1]])
+    options = {"temperature": 1.0, "max_tokens": 12, "draft_tokens": 3}
+    found = kept_drafts(target, draft, [[0], [1], [2, 1]], **options)
+    softmax = [np.exp(t) / np.exp(t).sum(axis=1, keepdims=True) for t in (TARGET, DRAFT)]
+    shared = np.minimum(*softmax).sum(axis=1)
+    assert [place.shared for place in found.places] == pytest.approx(
+        [shared[place.before[-1]] for place in found.places], abs=1e-5
+    )
+    assert 0 < found.kept <= found.judged == len(found.places)
+    assert found.share == found.kept / found.judged
+    assert found.promised == pytest.approx(np.mean([place.shared for place in found.places]))
+    assert found.hardest.shared == min(place.shared for place in found.places)
+    coins = [place.shared * (1 - place.shared) for place in found.places]
+    assert found.spread == pytest.approx(2 * np.sqrt(sum(coins)) / found.judged)
+    assert (found + Kept()) == found
+    again = kept_drafts(target, draft, [[0], [1], [2, 1]], **options)
+    assert again == found
+
+
+def test_the_same_model_keeps_all_and_every_place_begins_with_its_prompt() -> None:
+    target = TableModel(3, lambda c: TARGET[c[-1]])
+    found = kept_drafts(target, target, [[2, 1]], temperature=1.0, max_tokens=9)
+    assert found.share == 1
+    assert found.promised == pytest.approx(1, abs=1e-6)
+    assert all(place.before[:2] == [2, 1] for place in found.places)
+    lengths = [len(place.before) for place in found.places]
+    assert lengths == sorted(lengths)
+    assert lengths[0] == 2

@@ -3,8 +3,10 @@
 from lablib import LanguageModel, llama_config
 from lablib.course.lessons.lesson_09 import rounds
 from lablib.course.lessons.lesson_09 import widgets as lab
-from lablib.course.lessons.lesson_09.exercises import estimate
-from lablib.course.replay.rounds import Guesses, replay
+from lablib.course.lessons.lesson_09.exercises import estimate, lookup
+from lablib.course.replay.rounds import Guesses, guesses_of_model, guesses_of_ngram, replay
+from lablib.inference import DraftModel
+from lablib.inference.speculation import EarlyExit, NGram, first_layers, speculative_decode
 from lablib.inference.speculation.costs import Costs
 from lablib.inference.speculation.draft_length import AdaptiveLength, FixedLength
 
@@ -49,22 +51,28 @@ def test_a_run_without_guesses_is_plain_decoding() -> None:
 
 def test_sources(guesses) -> None:
     texts = {task: ([0, 1, 2], [k % 5 for k in range(60)]) for task in guesses}
-    widget = lab.Sources(texts, guesses, {"model": COSTS, "gram": FREE}, ["", *"abcd"])
-    data = widget.compute(3, "easy", "model")
-    rounds = [replay(text, FixedLength(3)) for text in guesses["easy"]["model"]]
-    tokens, calls = 6 * 60, sum(map(len, rounds))
+    seconds = {
+        task: {"plain": [2.0, 4.0], "model": [1.0, 2.0], "gram": [4.0, 4.0]} for task in texts
+    }
+    widget = lab.Sources(texts, guesses, seconds, ["", *"abcd"])
+    data = widget.compute("easy", "model")
+    rounds_of = [replay(text, FixedLength(rounds.GAMMA)) for text in guesses["easy"]["model"]]
+    tokens, calls = 6 * 60, sum(map(len, rounds_of))
     middle, low, high = data["yields"]["model"]
     assert low <= middle <= high
     assert middle == pytest.approx(tokens / calls)
-    assert data["speedups"]["model"] == pytest.approx(tokens / (calls * (1.3 + 0.3)))
-    assert data["looks"].count(lab.COPIED) == sum(step.kept for step in rounds[0])
+    assert data["speeds"] == {"model": 2.0, "gram": 0.75}
+    assert data["looks"].count(lab.COPIED) == sum(step.kept for step in rounds_of[0])
     (text, _) = widget.constants["texts"]
     assert len(text) == len(data["looks"]) == 62
     assert read(widget.draw(data))
     said = widget.set(task="hard", drafter="gram")
     assert said.startswith("With the gram this text of 60 tokens takes ")
-    assert " gram promises most on hard, ×" in said
-    refuses(ValueError, "same tasks", lab.Sources, {}, guesses, {"model": COSTS}, [])
+    assert said.endswith(
+        "On hard it ran ×0.75 as fast as plain decoding; the fastest was model, ×2.00."
+    )
+    for fewer in ({}, {"easy": seconds["easy"]}):
+        refuses(ValueError, "same tasks", lab.Sources, texts, guesses, fewer, [])
 
 
 def test_adapting_follows_the_text(guesses) -> None:
@@ -102,14 +110,19 @@ def test_the_exercise_estimates_alpha_as_the_library_does() -> None:
 def test_texts_are_written_once_and_raced() -> None:
     target, prompts = tiny(), {"some": [[0, 1], [0, 1, 2]]}
     options = {"max_tokens": 6, "stop_tokens": ()}
-    texts, guesses = rounds.written(target, prompts, {"model": tiny(), "gram": None}, **options)
+    drafters = {"model": DraftModel(tiny()), "gram": NGram(), "first": EarlyExit(1)}
+    target = LanguageModel(llama_config(5, 16, 1, 2), seed=3)
+    texts, guesses = rounds.written(target, prompts, drafters, **options)
     prompt, tokens = texts["some"]
     assert prompt == [0, 1]
     assert len(tokens) == 6
-    assert guesses["some"]["model"][0].right == (6, 5, 4, 3, 2, 1)  # the same model
-    assert len(guesses["some"]["gram"]) == 2
-    seconds = rounds.race(target, prompts, {"model": tiny()}, {**options, "temperature": 0.0})
-    assert [*seconds["some"]] == ["plain", "model"]
+    shorter = guesses_of_model(first_layers(target, 1), prompt, tokens)
+    assert guesses["some"]["first"][0] == shorter
+    assert guesses["some"]["model"][0] == guesses_of_model(tiny(), prompt, tokens)
+    assert guesses["some"]["gram"][0] == guesses_of_ngram(NGram(), prompt, tokens)
+    assert {len(each) for each in guesses["some"].values()} == {2}
+    seconds = rounds.race(target, prompts, drafters, {**options, "temperature": 0.0})
+    assert [*seconds["some"]] == ["plain", *drafters]
     assert all(0 < time < 60 for took in seconds["some"].values() for time in took)
 
 
@@ -119,3 +132,16 @@ def test_rows_written_together_are_counted() -> None:
     assert 3 <= found.calls <= found.plain_calls <= 12
     assert 0 <= found.alpha <= 1
     assert found.measured > 0
+
+
+def test_a_look_up_of_ones_own_is_a_drafter() -> None:
+    own, texts = rounds.Own(lookup), [[0, 1, 2, 0, 1], [3, 1, 4]]
+    for text in texts:
+        ngram = NGram().begin(None, None, 1)
+        for end in range(1, len(text) + 1):
+            assert own.begin(None, None, 1).lookup(text[:end], 4) == ngram.lookup(text[:end], 4)
+    options = {"max_tokens": 12, "temperature": 0.0}
+    plain, _ = speculative_decode(tiny(), NGram(), [0, 1, 0], **options)
+    ours, stats = speculative_decode(tiny(), own, [0, 1, 0], **options)
+    assert ours.tolist() == plain.tolist()
+    assert stats["total_drafted"] > 0

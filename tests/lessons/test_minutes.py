@@ -38,6 +38,13 @@ def test_the_rule_counts_words_lines_and_questions():
     assert [rounded(time) for time in (55.0, 55.1, 60.0)] == [55, 60, 60]
 
 
+def test_an_exercise_on_a_page_beside_its_lesson_takes_none_of_its_minutes():
+    whole, main = minutes({"cells": [cell("")]}, "08")
+    ours = [exercise.minutes for exercise in exercises("08") if not exercise.further]
+    assert whole == main == pytest.approx(EXERCISE * sum(ours))
+    assert len(ours) == 3
+
+
 @pytest.mark.parametrize("lesson", LESSONS)
 def test_a_lesson_links_the_next_one_and_its_papers(lesson):
     (path,) = FOLDER.glob(f"{lesson}_*.ipynb")

@@ -119,7 +119,7 @@ EVERY: dict[type[ChartExplorer], Callable[[], ChartExplorer]] = {
     Sources: lambda: Sources(
         dict.fromkeys(("easy", "hard"), ([0, 1, 2], [1] * 30)),
         _guesses(),
-        {"model": COSTS, "gram": FREE},
+        {key: {"plain": [2.0], "model": [1.0], "gram": [3.0]} for key in ("easy", "hard")},
         ["", *"abcd"],
     ),
     Adapting: lambda: Adapting(_guesses(), {"model": COSTS, "gram": FREE}),

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from lablib.course.checks.exercises import exercises, lessons, number_of
-from lablib.teach.editions import IMPORTS, exercise_cells, part_of
+from lablib.teach.editions import IMPORTS, exercise_cells, part_of, read_notebook
 
 from oracles.claims import sections
 
@@ -40,7 +40,12 @@ def hygiene(notebook, path: Path) -> list[str]:
         complaints.append("is not called NN_name.ipynb")
     if lesson != "00":
         complaints += _sections(notebook)
-    return [*complaints, *_exercises(notebook, lesson)]
+    return [*complaints, *_exercises(notebook, lesson, path.parent)]
+
+
+def hygiene_of_a_page(notebook, path: Path) -> list[str]:
+    """Return what is wrong with a page beside a lesson, one line each."""
+    return [*_texts(notebook), *_pictures(notebook), *_links(notebook, path.parent)]
 
 
 def _code(notebook) -> Iterator:
@@ -168,20 +173,25 @@ def _sections(notebook) -> Iterator[str]:
         yield "no cell asserts that by hand and library agree"
 
 
-def _exercises(notebook, lesson: str) -> Iterator[str]:
+def _exercises(notebook, lesson: str, folder: Path) -> Iterator[str]:
+    """Yield what is wrong with the exercises of a lesson and of the pages beside it."""
+    pages = sorted(folder.glob(f"further/{lesson}_*.ipynb"))
+    cells = [*notebook.cells, *(cell for page in pages for cell in read_notebook(page)["cells"])]
     declared = exercises(lesson) if lesson in lessons() else []
     if not 2 <= len(declared) <= 5:
         yield f"has {len(declared)} exercises, not 2 to 5"
-    there = {part_of(cell): cell for cell in notebook.cells}
+    there = {part_of(cell): cell for cell in cells}
     for exercise in declared:
         for wanted in exercise_cells(exercise):
             part = part_of(wanted)[1]
             cell = there.pop(part_of(wanted), None)
             if cell is None:
                 yield f"exercise {exercise.id} has no {part} cell"
-            elif cell.source != wanted.source:
+            elif exercise.further == (cell in notebook.cells):
+                yield f"exercise {exercise.id}: its {part} cell stands on the other page"
+            elif cell["source"] != wanted.source:
                 yield f"exercise {exercise.id}: the {part} cell differs from its source"
-            elif part == "check" and "○" not in str(cell.outputs):
+            elif part == "check" and "○" not in str(cell["outputs"]):
                 yield f"exercise {exercise.id}: the recorded check is not neutral"
     for exercise_id, part in there:
         if part and (part != "used" or exercise_id not in {each.id for each in declared}):

@@ -7,9 +7,10 @@ teacher's guide.
 
 Text is read at ``WORDS`` a minute, visible code at ``LINES`` a minute (blank lines and the set-up
 cell left out), each question takes ``QUESTION`` minutes, each exercise ``EXERCISE`` times what it
-says; its cells are not counted again. *Further* are the sections whose heading says "further" or
-"may be skipped", exercises whose title does, and exercises that the first cell names. The *main
-line* is the rest. Both are printed rounded up to five.
+says; its cells are not counted again, and an exercise on a page beside the lesson not at all.
+*Further* are the sections whose heading says "further" or "may be skipped", exercises whose title
+does, and exercises that the first cell names. The *main line* is the rest. Both are printed rounded
+up to five.
 """
 
 import argparse
@@ -32,6 +33,8 @@ def minutes(notebook: Any, lesson: str) -> tuple[float, float]:
     named = re.findall(r"\b\d\d[a-z]?\.\d\b", notebook["cells"][0]["source"])
     whole, main = 0.0, 0.0
     for exercise in exercises(lesson):
+        if exercise.further:
+            continue
         takes = EXERCISE * exercise.minutes
         whole += takes
         main += 0 if exercise.id in named or FURTHER.search(exercise.title) else takes

@@ -85,9 +85,11 @@ def answer_of(lesson: str, function: str, name: str) -> str:
 
 
 def blank(lesson: str) -> dict:
-    """Return a lesson without outputs."""
+    """Return a lesson without outputs, the exercises of the pages beside it at its end."""
     (path,) = NOTEBOOKS.glob(f"{lesson}_*.ipynb")
     notebook = read_notebook(path)
+    for page in sorted(NOTEBOOKS.glob(f"further/{lesson}_*.ipynb")):
+        notebook["cells"] += [cell for cell in read_notebook(page)["cells"] if any(part_of(cell))]
     for cell in notebook["cells"]:
         if cell["cell_type"] == "code":
             cell["outputs"], cell["execution_count"] = [], None

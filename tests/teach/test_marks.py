@@ -47,6 +47,17 @@ def test_a_restarted_kernel_knows_what_was_solved_and_says_where_it_is_kept(monk
     assert "<p>Kept in progress.json" in progress()._repr_html_()
 
 
+def test_a_page_beside_the_lessons_keeps_its_marks_with_theirs(monkeypatch, tmp_path):
+    Path(marks.FILE).write_text("{}")
+    for folder in (marks.FURTHER, "elsewhere"):
+        Path(folder).mkdir()
+        monkeypatch.chdir(tmp_path / folder)
+        check("97.1", softmax) if folder == marks.FURTHER else check("97.2", overflow)
+        monkeypatch.chdir(tmp_path)
+    assert json.loads(Path(marks.FILE).read_text()) == {"97.1": "✓"}
+    assert not Path(marks.FURTHER, marks.FILE).exists()
+
+
 def test_an_untouched_starter_takes_no_mark_away_and_a_new_answer_does(monkeypatch):
     Path(marks.FILE).write_text('{"97.1": "✓"}', encoding="utf-8")
     check("97.1", starter)

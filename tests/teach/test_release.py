@@ -8,7 +8,7 @@ from pathlib import Path
 from lablib import __main__
 from lablib.course.checks import checking
 from lablib.course.checks.checking import solution
-from lablib.course.checks.exercises import exercises, number_of
+from lablib.course.checks.exercises import exercises, find, number_of
 from lablib.teach import grade, release
 from lablib.teach.editions import code_cells, edition, part_of, read_notebook
 from lablib.validation import BadValue
@@ -43,8 +43,9 @@ def test_a_student_finds_no_answer_and_no_solution_in_the_file(path):
     assert all(cells[id_]["outputs"] == [] for id_ in folded)
     assert "outputs_hidden" not in text(student)
     assert [cell["id"] for cell in recorded["cells"]] == [*cells]
-    for exercise in exercises(number_of(path.name)):
-        assert starters(student)[exercise.id] == exercise.starter
+    for id_, starter in starters(student).items():
+        exercise = find(id_)
+        assert starter == exercise.starter
         own = exercise.solution.removeprefix(exercise.starter[: exercise.starter.rindex("\n")])
         assert json.dumps(own, ensure_ascii=False)[1:-1] not in text(student)
     kept = [cell for cell in student["cells"] if cell.get("outputs")]
@@ -100,7 +101,7 @@ def test_a_teacher_reads_every_wrong_answer(path):
         for before, cell in zip(teacher["cells"], teacher["cells"][1:], strict=False)
         if cell["source"].startswith("#### For the teacher")
     }
-    for exercise in exercises(number_of(path.name)):
+    for exercise in map(find, starters(teacher)):
         notes = below.pop(exercise.id)
         for name, said in exercise.misconceptions.items():
             assert f"- `{name}`: {said}" in notes

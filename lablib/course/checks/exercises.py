@@ -65,6 +65,7 @@ class Exercise:
         in_place: the function changes its arguments on purpose and may return ``None``; what it
             leaves in lists and arrays is compared too.
         seconds: time limit of one check.
+        further: it stands on a page beside the lesson, and is judged where that is handed in.
     """
 
     id: str
@@ -83,6 +84,7 @@ class Exercise:
     tolerance: float = 1e-5
     in_place: bool = False
     seconds: float = 10.0
+    further: bool = False
     misconceptions: dict[str, str] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:

@@ -1,6 +1,7 @@
 """Marks that outlast a kernel: ``progress.json`` beside the notebooks.
 
 The file is the switch. Where the kernel's working folder has one, ``check`` keeps its marks there;
+of a page in the folder ``further`` those are the lessons', which lie one up;
 ``lab`` puts one into a student's working copy, and ``progress(save="progress.json")`` anywhere. The
 course's own folder has none, so a lesson that is recorded there depends on nothing.
 """
@@ -13,6 +14,7 @@ from lablib.folders import write_whole
 from lablib.validation import BadValue
 
 FILE = "progress.json"
+FURTHER = "further"  # the folder of pages beside the lessons
 # What each mark says, and its colour, which is never the only signal.
 MARKS = {
     "○": ("not attempted", "#767676"),
@@ -49,6 +51,8 @@ def keep_here(marks: Mapping[str, str]) -> tuple[dict[str, str], str]:
         The marks that the file held or holds now, and one line about what went wrong, if anything.
     """
     path = Path(FILE)
+    if not path.exists() and Path.cwd().name == FURTHER:
+        path = Path("..", FILE)
     if not path.exists():
         return {}, ""
     try:

@@ -1,9 +1,9 @@
 """The picture of lossless speculation: a coin for each draft, and what is missing of p fills up."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from lablib.course.lessons.lesson_08.enumeration import by_draft
+from lablib.course.lessons.lesson_08.enumeration import Rule, by_draft
 from lablib.course.lessons.lesson_08.widgets import between, every_rule, positive
 from lablib.course.plots.chart import Chart, ChartExplorer
 from lablib.course.plots.charts import axis, panel
@@ -11,7 +11,9 @@ from lablib.course.plots.explorer import Player, choice, slider
 from lablib.course.plots.marks import REST
 from lablib.course.plots.pictures import COLOURS
 from lablib.course.theory.closed_forms import acceptance_match, acceptance_rejection
+from lablib.inference.speculation.rules import Outcome
 
+import mlx.core as mx
 import numpy as np
 
 KEPT, REFUSED = COLOURS[:2]
@@ -24,20 +26,23 @@ class Overlap(ChartExplorer):
         words: the vocabulary.
         p: the target's distribution ``(V,)``, all positive.
         other: the draft's distribution ``(V,)`` when it is as far away as the slider goes.
-        names: the rules to choose from, all by default.
+        names: the rules to choose from, all by default; or rules of one's own by their names.
     """
 
     def __init__(
         self, words: Sequence[str], p: Sequence[float], other: Sequence[float],
-        names: Sequence[str] | None = None,
+        names: Sequence[str] | Mapping[str, Rule] | None = None,
     ) -> None:  # fmt: skip
+        known = names if isinstance(names, Mapping) else every_rule()
+        self.rules = {name: known[name] for name in names or known}
         self.words, (self.p, self.other) = list(words), positive(p, other)
-        last = len(self.words)
+        first, last = next(iter(self.rules)), len(self.words)
+        first = "rejection" if "rejection" in self.rules else first
         judged = Player(last, 0, last, milliseconds=1500, label="words judged")
         super().__init__(
             distance=slider(1.0, 0.0, 1.0, 0.05, label="draft's distance"),
             temperature=slider(1.0, 0.3, 3.0, 0.1, label="temperature of q"),
-            rule=choice("rejection", list(names or every_rule()), label="rule"),
+            rule=choice(first, list(self.rules), label="rule"),
             judged=judged,
         )
 
@@ -51,7 +56,7 @@ class Overlap(ChartExplorer):
         q = between(self.p, self.other, distance) ** (1 / temperature)
         q /= q.sum()
         judged = len(self.words) if judged is None else judged
-        keep, instead = by_draft(every_rule()[rule], self.p, q)
+        keep, instead = by_draft(self.rules[rule], self.p, q)
         return {
             "p": self.p,
             "q": q,
@@ -115,3 +120,34 @@ class Overlap(ChartExplorer):
             f"With the rule ‘{data['rule']}’ {data['kept'].sum():.0%} of the drafts are kept "
             f"(Σ min(p, q) = {data['min']:.2f}), and what is written is {verdict}."
         )
+
+
+HALVINGS = 40  # of the stretch of coins in which a draft's chance lies
+
+
+def of_coins(verify: Callable[..., tuple[int, Any]]) -> Rule:
+    """Return the rule for one draft that a solution of exercise 08.2 plays.
+
+    ``verify(p, q, drafts, u) -> (kept, after)`` keeps a draft if its chance exceeds the coin u. So
+    it is asked with one coin after another, each halving where the chance may lie.
+    """
+
+    def judged(p: np.ndarray, q: np.ndarray, draft: int) -> tuple[float, list[Any]]:
+        after = [p[0], p[1]]
+        for coin in (0.0, np.nextafter(1.0, 0.0)):  # kept if ever, refused if ever
+            kept, after_it = verify(p, q, [draft], [coin])
+            after[kept] = after_it
+        low, high = 0.0, 1.0
+        for _ in range(HALVINGS):
+            coin = (low + high) / 2
+            kept, _ = verify(p, q, [draft], [coin])
+            low, high = (coin, high) if kept else (low, coin)
+        return low, after
+
+    def rule(p: mx.array, q: mx.array, drafts: mx.array) -> Outcome:
+        rows = zip(np.array(p), np.array(q), np.array(drafts)[:, 0].tolist(), strict=True)
+        chances, after = zip(*(judged(*row) for row in rows), strict=True)
+        kept = np.stack([1 - np.array(chances), chances], axis=-1)
+        return Outcome(*(mx.array(each, dtype=mx.float64) for each in (kept, np.array(after))))
+
+    return rule

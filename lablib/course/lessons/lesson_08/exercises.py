@@ -592,4 +592,5 @@ SAMPLES = Exercise(
         "sum never?",
     ],
     next="For the bug `residual from p` and a draft at distance 0.1: how many samples?",
+    further=True,
 )

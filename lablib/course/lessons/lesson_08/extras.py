@@ -1,4 +1,4 @@
-"""A rule that loses: what some engines accept, and the last section of the lesson measures."""
+"""A rule that loses: what some engines accept, and the page beside the lesson measures."""
 
 from lablib.inference.speculation import rules
 

@@ -20,12 +20,6 @@ QUESTIONS = [
         ("keep a draft if the target draws the same", "keep it with min(1, p/q)", "keep them all"),
     ),
     Question(
-        "08.q4",
-        "Theory, computed along some texts, says that 99.4 % of the drafts are kept. The engine "
-        "keeps 96.3 % of 217 on other texts; throws of one coin hardly ever do. Who is wrong?",
-        ("the engine", "the theory", "nobody: the texts are others"),
-    ),
-    Question(
         "08.q5",
         "A model adds digits in any order, a smaller one drafts. Temperature 1 instead of greedy: "
         "does rejection keep more drafts, or fewer?",

@@ -524,6 +524,7 @@ ESTIMATE = Exercise(
         "judged if all were kept? And if not?",
     ],
     next="AdaptiveLength.observe does this for each place of a round. Why is one α not enough?",
+    further=True,
 )
 
 # ------------------------------------------------------------------ 09.4 block verification
@@ -690,4 +691,5 @@ BLOCK = Exercise(
         "Prefix n is kept if it passes and every longer one failed; the empty one always passes.",
     ],
     next="For p = [1/3, 2/3], q = [2/3, 1/3], drafts 0 then 1: why is so much more kept?",
+    further=True,
 )

@@ -128,4 +128,5 @@ DROPPING = Exercise(
         "distribution to `written`.",
     ],
     next="Let offered hang on q alone, the same for every x: why is nothing lost then?",
+    further=True,
 )

@@ -2,7 +2,7 @@
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +10,13 @@ from lablib.course.replay.measure import clock, measure_costs
 from lablib.course.replay.rounds import Guesses, guesses_of_model, guesses_of_ngram
 from lablib.inference import SamplerOptions, TokenIterator, sample_many, sample_n
 from lablib.inference.completions import speculative_sample_n
-from lablib.inference.speculation import NGram, SpeculativeTokenIterator
+from lablib.inference.speculation import (
+    Drafter,
+    EarlyExit,
+    NGram,
+    SpeculativeTokenIterator,
+    first_layers,
+)
 from lablib.inference.speculation.costs import Costs
 
 import numpy as np
@@ -18,15 +24,35 @@ import numpy as np
 Prompts = Mapping[str, Sequence[Sequence[int]]]
 
 
+GAMMA = 4  # drafts a round
+
+
+class Own(NGram):
+    """A look-up by a function of one's own: ``lookup(text, n, longest) -> ids``, exercise 09.1.
+
+    Args:
+        function: a solution of the exercise.
+        longest: how many last tokens it may look for.
+    """
+
+    def __init__(self, function: Callable[..., Sequence[int]], longest: int = 3) -> None:
+        super().__init__(longest)
+        self._function = function
+
+    def lookup(self, text: Sequence[int], n: int, row: int = 0) -> list[int]:
+        """Return what the function proposes; an error of it is its own."""
+        return [int(token) for token in self._function(list(text), n, self.longest)]
+
+
 def written(
-    target: Any, prompts: Prompts, drafts: Mapping[str, Any], **options: Any
+    target: Any, prompts: Prompts, drafters: Mapping[str, Drafter], **options: Any
 ) -> tuple[dict[str, tuple[Sequence[int], list[int]]], dict[str, dict[str, list[Guesses]]]]:
     """Let the target write greedily, and note what each drafter would say at each place.
 
     Args:
         target: writes.
         prompts: task -> prompts, ids.
-        drafts: drafter -> the model that it asks, or None for a look-up.
+        drafters: name -> look-up, draft model or early exit.
         **options: of ``sample_many``.
 
     Returns:
@@ -39,21 +65,24 @@ def written(
         pairs = [(prompt, each.tokens[0]) for prompt, each in zip(asked, found, strict=True)]
         texts[task] = pairs[0]
         guesses[task] = {
-            name: [
-                guesses_of_ngram(NGram(), *pair)
-                if model is None
-                else guesses_of_model(model, *pair)
-                for pair in pairs
-            ]
-            for name, model in drafts.items()
+            name: [_guesses(target, drafter, *pair) for pair in pairs]
+            for name, drafter in drafters.items()
         }
     return texts, guesses
 
 
+def _guesses(target: Any, drafter: Drafter, prompt: Sequence[int], tokens: list[int]) -> Guesses:
+    if isinstance(drafter, NGram):
+        return guesses_of_ngram(drafter, prompt, tokens)
+    if isinstance(drafter, EarlyExit):
+        return guesses_of_model(first_layers(target, drafter.n_layers), prompt, tokens)
+    return guesses_of_model(drafter.model, prompt, tokens)
+
+
 def race(
-    target: Any, prompts: Prompts, drafters: Mapping[str, Any], options: Mapping[str, Any]
+    target: Any, prompts: Prompts, drafters: Mapping[str, Drafter], options: Mapping[str, Any]
 ) -> dict[str, dict[str, list[float]]]:
-    """Write the same texts plainly and with each drafter, four drafts a round, in turn.
+    """Write the same texts plainly and with each drafter, ``GAMMA`` drafts a round, in turn.
 
     Args:
         target: writes.
@@ -79,7 +108,7 @@ def race(
                 if drafter is None:
                     tokens = [each.id for each in TokenIterator(target, prompt, **options)]
                 else:
-                    more = {**options, "draft_tokens": 4}
+                    more = {**options, "draft_tokens": GAMMA}
                     iterator = SpeculativeTokenIterator(target, drafter, prompt, **more)
                     tokens = [each.id for each in iterator]
                 seconds[task][name][i] = min(seconds[task][name][i], now() - start)

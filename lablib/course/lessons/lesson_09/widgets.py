@@ -1,4 +1,4 @@
-"""Widgets of the lesson on better drafts: who guesses what, at what price, and how far ahead.
+"""Widgets of the lesson on better drafts: who guesses what, how fast, and how far ahead.
 
 They replay greedy texts (:mod:`lablib.course.replay.rounds`): no model runs again.
 """
@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from lablib.course.lessons.lesson_09.rounds import GAMMA
 from lablib.course.plots.chart import Chart, ChartExplorer
 from lablib.course.plots.charts import WARM, axis, panel
 from lablib.course.plots.explorer import choice, slider
@@ -25,12 +26,12 @@ LOOKS = [("#A9D3F0", "accepted draft"), ("#F3BE6B", "the target's own")]
 
 
 class Sources(ChartExplorer):
-    """A text with its accepted drafts, and what each drafter yields on this task.
+    """A text with its accepted drafts; how often each drafter is right, and what the clock says.
 
     Args:
         texts: task -> the ids of one prompt and of its greedy completion.
         guesses: task -> drafter -> its guesses for several texts, that one first.
-        costs: drafter -> measured costs.
+        seconds: task -> drafter, and "plain" -> measured seconds of each of some texts.
         words: the text of every id.
     """
 
@@ -38,34 +39,36 @@ class Sources(ChartExplorer):
         self,
         texts: Mapping[str, tuple[Sequence[int], Sequence[int]]],
         guesses: Mapping[str, Mapping[str, Sequence[Guesses]]],
-        costs: Mapping[str, Costs],
+        seconds: Mapping[str, Mapping[str, Sequence[float]]],
         words: Sequence[str],
     ) -> None:
-        if not guesses or set(texts) != set(guesses):
-            raise BadValue(f"texts and guesses must be of the same tasks, got {[*texts]}")
-        self.texts, self.guesses, self.costs = dict(texts), dict(guesses), dict(costs)
-        self.words = list(words)
-        self._yields = {
-            (task, name, gamma): tokens_per_call(found, gamma)
-            for task, drafters in self.guesses.items()
-            for name, found in drafters.items()
-            for gamma in range(1, LONGEST + 1)
+        if not guesses or not set(texts) == set(guesses) == set(seconds):
+            raise BadValue(
+                f"texts, guesses and seconds must be of the same tasks, got {[*texts]}, "
+                f"{[*guesses]} and {[*seconds]}"
+            )
+        self.texts, self.guesses, self.words = dict(texts), dict(guesses), list(words)
+        drafters = [*next(iter(self.guesses.values()))]
+        self.yields = {
+            task: {name: tokens_per_call(each[name], GAMMA) for name in drafters}
+            for task, each in self.guesses.items()
         }
-        self._most = max(high for _, _, high in self._yields.values())
-        promised = [self._promise(*each) for each in self._yields if each[1] in self.costs]
-        self._fastest = 1.05 * max(2.0, *promised)
-        drafters = list(self.costs)
+        self.speeds = {
+            task: {name: sum(each["plain"]) / sum(each[name]) for name in drafters}
+            for task, each in seconds.items()
+        }
+        every = [speed for each in self.speeds.values() for speed in each.values()]
+        self._fastest = 1.1 * max(2.0, *every)
         super().__init__(
-            draft_tokens=slider(4, 1, LONGEST, label="draft tokens γ"),
             task=choice(next(iter(self.texts)), list(self.texts)),
             drafter=choice(drafters[0], drafters),
         )
 
-    def compute(self, draft_tokens: int, task: str, drafter: str) -> dict[str, Any]:
-        """Return the looks of the text, and tokens per call and speed-up of every drafter."""
+    def compute(self, task: str, drafter: str) -> dict[str, Any]:
+        """Return the looks of the text, and tokens per call and speed of every drafter."""
         prompt, tokens = self.texts[task]
         looks = [OWN] * len(tokens)
-        steps = replay(self.guesses[task][drafter][0], FixedLength(draft_tokens))
+        steps = replay(self.guesses[task][drafter][0], FixedLength(GAMMA))
         for step in steps:
             looks[step.start : step.start + step.kept] = [COPIED] * step.kept
         return {
@@ -74,33 +77,29 @@ class Sources(ChartExplorer):
             "looks": [-1] * (len(prompt) - 1) + looks,
             "calls": sum(step.calls for step in steps),
             "written": len(tokens),
-            "yields": {name: self._yields[task, name, draft_tokens] for name in self.costs},
-            "speedups": {name: self._promise(task, name, draft_tokens) for name in self.costs},
+            "yields": self.yields[task],
+            "speeds": self.speeds[task],
         }
-
-    def _promise(self, task: str, name: str, gamma: int) -> float:
-        """Return the speed-up of this drafter, each round priced by what was drafted in it."""
-        texts, costs = self.guesses[task][name], self.costs[name]
-        spent = sum(step.cost(costs) for text in texts for step in replay(text, FixedLength(gamma)))
-        return sum(len(text.right) for text in texts) * costs.forward(1) / spent
 
     def chart(self, data: dict[str, Any]) -> Chart:
         """Draw the text above, the drafters as bars below."""
-        left, right, names, promised = [], [{"rule": {"x": 1}, "dash": "2 3"}], [], []
+        left, right, names, speeds = [], [], [], []
         for row, (name, (middle, low, high)) in enumerate(data["yields"].items()):
-            sides, gain = [-row - 0.36, -row + 0.36], data["speedups"][name]
+            sides, speed = [-row - 0.36, -row + 0.36], data["speeds"][name]
             fill = COLOURS[0] if name == data["drafter"] else COLOURS[4]
             note = f"{name}: {middle:.2f} tokens a call, 95 % interval {low:.2f} to {high:.2f}."
             left.append({"bar": [0, middle, *sides], "fill": fill, "note": note})
             left.append({"line": [[low, -row], [high, -row]], "wide": 1.5})
-            note = f"{name}: ×{gain:.2f} is promised."
-            right.append({"bar": [0, gain, *sides], "fill": fill, "note": note})
+            note = f"{name}: {speed:.2f} times as fast as plain decoding, measured."
+            right.append({"bar": [0, speed, *sides], "fill": fill, "note": note})
             names.append((-row, name))
-            promised.append((-row, f"×{gain:.2f} {name}"))  # words lie on no line
+            speeds.append((-row, f"×{speed:.2f} {name}"))  # words lie on no line
+        right.append({"rule": {"x": 1}, "dash": "2 3"})  # above the bars: who is slower ends there
         y = axis(0.5 - len(names), 0.5, "", names, bare=True)
-        views = [panel("tokens a call", axis(0, 1.05 * self._most), y, high=100, side=98)]
-        x, title = axis(0, self._fastest), "promised speed-up (dotted: ×1)"
-        views.append(panel(title, x, y | {"ticks": promised}, high=100, side=138))
+        x = axis(0, GAMMA + 1, "", range(GAMMA + 2))
+        views = [panel("tokens a call of the target", x, y, high=110, side=98)]
+        x, title = axis(0, self._fastest), "measured speed (dotted: plain decoding)"
+        views.append(panel(title, x, y | {"ticks": speeds}, high=110, side=138))
         whole = [[*prompt[1:], *tokens] for prompt, tokens in self.texts.values()]  # all but <s>
         texts = [[self.words[i] or " ∅" for i in ids] for ids in whole]
         dress = {"texts": texts, "looks": LOOKS, "about": ""}
@@ -109,12 +108,13 @@ class Sources(ChartExplorer):
         return Chart(views, [left, right], (), "reading", dress, now)
 
     def caption(self, data: dict[str, Any]) -> str:
-        """Say what the chosen drafter does to this text and to its task, and who yields most."""
-        best = max(data["speedups"], key=data["speedups"].get)
+        """Say what the chosen drafter does to this text and to its task, and who is fastest."""
+        best = max(data["speeds"], key=data["speeds"].get)
         return (
             f"With the {data['drafter']} this text of {data['written']} tokens takes "
-            f"{data['calls']} calls of the target. Of all drafters {best} promises most on "
-            f"{data['task']}, ×{data['speedups'][best]:.2f}."
+            f"{data['calls']} calls of the target. On {data['task']} it ran "
+            f"×{data['speeds'][data['drafter']]:.2f} as fast as plain decoding; the fastest was "
+            f"{best}, ×{data['speeds'][best]:.2f}."
         )
 
 
