@@ -34,15 +34,23 @@ class Claims(IPyNbCell):
         return self.path, 0, f"{self.parent.name}: {self.name}"
 
 
-class Lesson(IPyNbFile):
-    """A lesson as nbval runs it, with its claims between its cells.
+class Page(IPyNbFile):
+    """A notebook as nbval runs it.
 
-    A recorded notebook has a picture where a run has a scene's data, from which the page draws it.
+    A recorded one has a picture where a run has a scene's data, from which the page draws it.
     """
 
     def collect(self) -> Iterator[IPyNbCell]:
-        """Yield the cells that run, and behind each cell the section of claims that follows it."""
+        """Yield the cells that run."""
         self.skip_compare += (scene.MIME,)
+        yield from super().collect()
+
+
+class Lesson(Page):
+    """A lesson, with its claims between its cells."""
+
+    def collect(self) -> Iterator[IPyNbCell]:
+        """Yield the cells that run, and behind each cell the section of claims that follows it."""
         cells = {item.cell.id: item for item in super().collect()}
         lesson = number_of(self.name)
         made = claims.sections(lesson)
@@ -64,10 +72,11 @@ class Lesson(IPyNbFile):
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> Iterator[None]:
-    """Collect a lesson in place of a bare notebook."""
+    """Collect a lesson, or a page beside one, in place of a bare notebook."""
     found = yield
-    if file_path.suffix == ".ipynb" and file_path.parent == claims.FOLDER:
-        return [Lesson.from_parent(parent, path=each.path) for each in found]
+    kind = {claims.FOLDER: Lesson, claims.FOLDER / "further": Page}.get(file_path.parent)
+    if file_path.suffix == ".ipynb" and kind:
+        return [kind.from_parent(parent, path=each.path) for each in found]
     return found
 
 

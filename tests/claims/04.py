@@ -6,11 +6,12 @@ from mlx.utils import tree_flatten
 claim("Six sequences want 5, 2, 3, 4, 1 and 3 tokens.", lengths == [5, 2, 3, 4, 1, 3])
 first, second = lengths[:2]
 claim(
-    "The second sequence is done after two steps, and its slot then stands empty for three.",
+    "The second sequence is done after two steps, and its slot then stands empty for three, while "
+    "others wait.",
     second == 2 and max(first, second) - second == 3,
 )
 claim(
-    "Nine, and fewer are impossible: 18 tokens in two slots take at least 18 / 2 steps.",
+    "Nine, and fewer are impossible, because 18 tokens in two slots take at least 18 / 2 steps.",
     steps == 9 and sum(lengths) == 18 == 2 * steps,
 )
 
@@ -32,19 +33,19 @@ gain = dict(zip(queues, saved, strict=True))
 turns, giants = gain.pop("by turns"), ("a giant first", "a giant last")
 stays = timeline.compute("by turns", WHOLE)["stays"]
 claim(
-    "By turns: in each batch two slots stand empty for twelve of thirteen steps; in all but the "
-    "last others wait meanwhile.",
+    "By turns, because in each batch two slots stand empty for twelve of thirteen steps, while "
+    "others wait in all but the last.",
     turns > max(gain.values())
     and all(sorted(s.length for s in stays[i : i + 4]) == [1, 1, 13, 13] for i in range(0, 16, 4)),
 )
 claim(
-    "With the giant the lengths differ more, and less is gained.",
+    "With the giant the lengths differ more, and yet less is gained.",
     all(np.std(queues[g]) > np.std(queues["by turns"]) and gain[g] < turns for g in giants),
 )
 last = timeline.compute("a giant last", CONTINUOUS)["stays"]
 claim(
-    "It takes 37 steps by itself; if it comes last, filling slots saves nothing, as it begins no "
-    "sooner.",
+    "It takes 37 steps by itself; if it comes last, filling slots saves nothing, since it begins "
+    "no sooner.",
     all(max(queues[g]) == 37 for g in giants)
     and gain["a giant last"] == 0
     and last[-1].start == timeline.compute("a giant last", WHOLE)["stays"][-1].start,
@@ -67,41 +68,33 @@ assert all(len(text) < 64 and text[-1] == stop for text in written)
 beside = {tuple(names) for names in seated if "reader 3" in names}
 claim("Reader 3 was served beside others, who came and went.", len(beside) > 1)
 claim("The same, token by token, for all ten.", len(texts) == 10 and alone == texts == at_once)
+claim(
+    "Each slot draws random numbers of its own, which are made of its seed and the token's place "
+    "in the text, and so no neighbour can change them.",
+    alone == texts == at_once,
+)
 
 # %% after predict-broken-answer
-claim("For most of them.", changed > 25)
+claim("For most of the keys.", changed > 25)
 keys = [mx.random.key(seed) for seed in range(50)]
 one, three = (
     [mx.random.uniform(shape=(n, 4), key=key)[0].tolist() for key in keys] for n in (1, 3)
 )
 claim(
-    "Key and scores are the same, but the numbers are drawn for all rows at once: how many rows "
-    "there are decides which ones the reader gets.",
+    "Key and scores are the same, but the numbers are drawn for all rows at once, so that the "
+    "number of rows decides which ones the reader gets.",
     sum(a != b for a, b in zip(one, three, strict=True)) == len(keys),
 )
 
 # %% after theory-answer
 claim(
-    "The dashed line is the theory: it meets the clock at 1 and 64 rows by construction, and is "
-    "tested between: the caption says how far off it is there.",
+    "It meets the clock at 1 and 64 rows by construction, and between them it is tested: the "
+    "caption says how far off it is.",
     bool(np.isclose(theory[0], 1) and np.isclose(theory[-1], times) and 0 <= off < 10),
 )
 
-# %% after theory-prompt-answer
+# %% after summary
 claim(
-    "By hand, three rows share five tokens and have two of their own:",
-    len(queries) == len(own_k) == 3 and len(prefix_k) == 5 and own_k.shape[1] == 2,
-)
-claim(
-    "64 rows have written a token each after a prompt of 512.",
-    len(long) == 512 and max(held) == 64,
-)
-one_row = held[1]["each"]
-claim(
-    "A batch of 64 holds the prompt's keys and values 64 times, and reads them all at each step.",
-    abs(held[64]["each"] / one_row - 64) < 0.1,
-)
-claim(
-    "Five times, instead of 64: 512 tokens once, and in each of 64 rows room for 32.",
-    round(held[64]["shared"] / one_row) == 5 == (512 + 64 * 32) / 512,
+    "Random numbers belong to a seed and a place, and it can be tested that nothing else counts.",
+    alone == texts == at_once,
 )
