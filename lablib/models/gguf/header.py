@@ -49,10 +49,16 @@ def read(source: Path) -> Header:
         ImportError: the package ``gguf``, which knows the types, is not there.
     """
     need("GGUF files", "gguf", extra="gguf")
-    if not source.stat().st_size:
-        raise BadValue("it is empty")
-    with open(source, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-        return _Reader(data).walk()
+    try:
+        if not source.stat().st_size:
+            raise BadValue("it is empty")
+        with (
+            open(source, "rb") as file,
+            mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data,
+        ):
+            return _Reader(data).walk()
+    except BadValue as error:
+        raise BadValue(f"no GGUF file, or damaged: {error}") from None
 
 
 class _Reader:
