@@ -294,7 +294,9 @@ def logits(keys, weights, ids):
         y = product(gate * up, f"{own}.ffn_down")
         x = x + (norm(y, f"{own}.post_ffw_norm.weight") if gemma else y)
     last = "output.weight" if "output.weight" in weights else "token_embd.weight"
-    return norm(x, "output_norm.weight") @ np.asarray(weights[last], np.float64).T
+    x = norm(x, "output_norm.weight")
+    some = np.array_split(np.asarray(weights[last]), 16)  # a large one is not there twice
+    return np.concatenate([x @ part.astype(np.float64).T for part in some], axis=1)
 
 
 # --- a Llama by mlx-lm's names ----------------------------------------------------------------
