@@ -17,7 +17,8 @@ from lablib import folders
 from lablib.machine import pages, scheduling
 from lablib.machine.arrays import flattened
 from lablib.machine.streams import clear_with_thread
-from lablib.models import files, gguf
+from lablib.models import files
+from lablib.models.gguf import reading
 from lablib.models.interface import count_known, vocab_size_of
 from lablib.unknown_options import checks_options
 from lablib.validation import BadType, BadValue, shown
@@ -112,7 +113,7 @@ def load(
             raise BadValue(
                 f"{next(iter(more))} is for what mlx-lm loads, not for {shown(str(name))}"
             )
-        model, tokenizer = (gguf if path.is_file() else files).read(path)
+        model, tokenizer = _read_gguf(path) if path.is_file() else files.read(path)
     else:
         model, tokenizer = _load_with_mlx_lm(str(path), "with mlx-lm", more)
     model.stop_tokens = frozenset(tokenizer.eos_token_ids) - {None}
@@ -125,6 +126,14 @@ def load(
     if mx.default_device() != mx.gpu:
         _warn_of_poor_products(model, str(name))
     pages.enlarge(array for _, array in flattened(model.parameters()))
+    return model, tokenizer
+
+
+def _read_gguf(path: Path) -> tuple[nn.Module, Any]:
+    """Return a file's model and its tokenizer; one that panics does so now, as an error."""
+    with files.no_remote_code():
+        model, tokenizer = reading.read(path)
+        files.try_out(tokenizer)
     return model, tokenizer
 
 

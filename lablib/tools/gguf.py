@@ -6,7 +6,7 @@ import tempfile
 from pathlib import Path
 
 from lablib.machine.arrays import flattened
-from lablib.models import LanguageModel, ModelConfig, gguf
+from lablib.models import LanguageModel, ModelConfig, zoo
 from lablib.models.gguf import header
 from lablib.tools.saving import save
 from lablib.validation import BadValue
@@ -30,7 +30,7 @@ def convert(source: str | Path, out: str | Path) -> Path:
     source = Path(source)
     if not source.is_file():
         raise BadValue(f"source must be a GGUF file, got {str(source)!r}")
-    theirs, tokenizer = gguf.read(source)
+    theirs, tokenizer = zoo.load(source)
     args = vars(theirs.args)
     if args["model_type"] != "llama" or args["rope_scaling"]:
         raise BadValue(f"{source} is no plain Llama: lablib.load opens it as it is")

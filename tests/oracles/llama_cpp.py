@@ -102,9 +102,9 @@ def compare_places(model, ids, places, said):
         for a, b in zip(stored, floats, strict=True)
     ])  # fmt: skip
     print(f"its own rounding: {np.median(rounding):.3f} (median), {rounding.max():.3f} (most)")
-    clear = lead > rounding
+    clear = lead > 2 * rounding  # either of two tokens may move by it
     wrong = sum(clear[k] and token != best[k] for k, (token, _) in enumerate(stored))
-    print(f"our lead is larger than its rounding at {clear.sum()} places: another best at {wrong}")
+    print(f"our lead is larger than twice that at {clear.sum()} places: another best at {wrong}")
     others = [k for k, (token, _) in enumerate(stored) if token != best[k]]
     print("where the best is another, lead and rounding:",
           *(f"{lead[k]:.3f}/{rounding[k]:.3f}" for k in others))  # fmt: skip

@@ -21,16 +21,22 @@ _MOST = 2**24  # of a width, of heads, of tokens: what is asked for is compared 
 _LEAST = 1e-30  # of what divides
 _TOP = {"model.embed_tokens": "token_embd", "model.norm": "output_norm", "lm_head": "output"}
 _PROJECTIONS = {
-    "self_attn.q_proj": "attn_q", "self_attn.k_proj": "attn_k", "self_attn.v_proj": "attn_v",
+    "self_attn.q_proj": "attn_q",
+    "self_attn.k_proj": "attn_k",
+    "self_attn.v_proj": "attn_v",
     "self_attn.o_proj": "attn_output",
-    "mlp.gate_proj": "ffn_gate", "mlp.up_proj": "ffn_up", "mlp.down_proj": "ffn_down",
-}  # fmt: skip
+    "mlp.gate_proj": "ffn_gate",
+    "mlp.up_proj": "ffn_up",
+    "mlp.down_proj": "ffn_down",
+}
 _NORMS = {"input_layernorm": "attn_norm", "post_attention_layernorm": "ffn_norm"}
 _HEAD_NORMS = {"self_attn.q_norm": "attn_q_norm", "self_attn.k_norm": "attn_k_norm"}
 _GEMMA_NORMS = {
-    "input_layernorm": "attn_norm", "post_attention_layernorm": "post_attention_norm",
-    "pre_feedforward_layernorm": "ffn_norm", "post_feedforward_layernorm": "post_ffw_norm",
-}  # fmt: skip
+    "input_layernorm": "attn_norm",
+    "post_attention_layernorm": "post_attention_norm",
+    "pre_feedforward_layernorm": "ffn_norm",
+    "post_feedforward_layernorm": "post_ffw_norm",
+}
 _LAYER = {
     "llama": _PROJECTIONS | _NORMS,
     "qwen2": _PROJECTIONS | _NORMS,
@@ -163,8 +169,8 @@ def _gemma(keys: _Keys, config: dict[str, Any]) -> dict[str, Any]:
 
 def tensor_of(parameter: str, family: str) -> str:
     """Translate ``model.layers.3.self_attn.q_proj.weight`` to ``blk.3.attn_q.weight``."""
-    found = re.fullmatch(r"(?:model\.layers\.(\d+)\.)?(.+)\.(\w+)", parameter)
-    layer, part, kind = found.groups() if found else ("", parameter, "")
+    match = re.fullmatch(r"(?:model\.layers\.(\d+)\.)?(.+)\.(\w+)", parameter)
+    layer, part, kind = match.groups() if match else ("", parameter, "")
     names = _TOP if layer is None else _LAYER[family]
     if part not in names:
         raise BadValue(f"{parameter} of mlx-lm's {MODEL_TYPES[family]} has no name in such a file")

@@ -88,16 +88,16 @@ class _Reader:
         whole = type(alignment) is int and 8 <= alignment <= 1 << 20
         if not whole or alignment & (alignment - 1):
             raise BadValue(f"general.alignment must be a power of 2 from 8 on, got {alignment}")
-        found = [self._tensor(i) for i in range(tensors)]
+        every = [self._tensor(i) for i in range(tensors)]
         start = -(-self.at // alignment) * alignment
         room = len(self.data) - start
-        for each in found:
+        for each in every:
             if each.begin % alignment or each.begin + each.size > room:
                 place = f"{each.size} bytes at {each.begin}"
                 raise BadValue(f"{shown(each.name)}: {place} are not in the {room} of data")
-        if sum(each.size for each in found) > room:
+        if sum(each.size for each in every) > room:
             raise BadValue(f"its tensors lie upon each other in {room} bytes of data")
-        named = {each.name: each._replace(begin=start + each.begin) for each in found}
+        named = {each.name: each._replace(begin=start + each.begin) for each in every}
         if len(named) < tensors:
             raise BadValue("two of its tensors have one name")
         return Header(keys, named)

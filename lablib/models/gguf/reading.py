@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 from lablib.machine.arrays import flattened
-from lablib.models import files
 from lablib.models.base import seeded
 from lablib.models.gguf import families, header, weights
 from lablib.models.gguf.tokenizer import tokenizer_of
@@ -24,16 +23,16 @@ def read(source: Path) -> tuple[nn.Module, Any]:
         ImportError: the package ``gguf`` is missing.
     """
     try:
-        found = header.read(source)
-        tensors = dict(found.tensors)
+        head = header.read(source)
+        tensors = dict(head.tensors)
         weights.check_kinds(tensors.values())
         frequencies = tensors.pop(families.FREQUENCIES, None)
         stretched = None if frequencies is None else weights.floats(source, frequencies)
-        config = families.config_of(found, stretched)
+        config = families.config_of(head, stretched)
         model = _empty(config)
-        places = _places(model, found.keys["general.architecture"], tensors)
-        tokenizer = tokenizer_of(found.keys, config)
-        undone = families.undo(found.keys["general.architecture"], config)
+        places = _places(model, head.keys["general.architecture"], tensors)
+        tokenizer = tokenizer_of(head.keys, config)
+        undone = families.undo(head.keys["general.architecture"], config)
         for name, tensor in places.items():
             numbers = mx.array(undone(tensor, weights.floats(source, tensor)))
             model.load_weights([(name, numbers)], strict=False)
@@ -47,10 +46,10 @@ def _empty(config: dict[str, Any]) -> nn.Module:
     """Return mlx-lm's model of a config; nothing is drawn for its weights before they are asked."""
     module = import_module(f"mlx_lm.models.{config['model_type']}")
     try:
-        with files.module_limit(), seeded(0):
+        with seeded(0):
             model = module.Model(module.ModelArgs.from_dict(config))
     except (ValueError, TypeError, ArithmeticError) as error:
-        raise BadValue(f"its keys make no model: {files.one_line(error)}") from None
+        raise BadValue(f"its keys make no model: {error}") from None
     if config["tie_word_embeddings"]:
         model.sanitize({})  # Gemma 3 drops its output layer here
     return model

@@ -8,7 +8,6 @@ what comes out, and spells what it has no token for in bytes.
 from functools import partial
 from typing import Any
 
-from lablib.models import files
 from lablib.validation import BadType, BadValue, flag, integer, one_of, sequence, shown
 
 import numpy as np
@@ -22,9 +21,8 @@ _LONGEST = 1000  # letters of its tokens: each is cut at each letter
 # What would change how a text is read, and isn't known here.
 _OFF = "add_sep_token", "remove_extra_whitespaces"
 # Control tokens that end an answer, by whatever name a family has: as llama.cpp knows them.
-_ENDS = {
-    "<|im_end|>", "<|endoftext|>", "<|eot_id|>", "<|eom_id|>", "<|end_of_text|>", "<end_of_turn>",
-}  # fmt: skip
+_ENDS = {"<|im_end|>", "<|endoftext|>", "<|eot_id|>", "<|eom_id|>", "<|end_of_text|>"}
+_ENDS |= {"<end_of_turn>"}
 _WORDS = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{%s}|"
     r" ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
@@ -58,10 +56,7 @@ def tokenizer_of(keys: dict[str, Any], config: dict[str, Any]) -> Any:
         first = _begins_with_space(keys)
         pieces = partial(theirs.SPMStreamingDetokenizer, trim_space=first)
     inner = PreTrainedTokenizerFast(tokenizer_object=made, **settings)
-    wrapped = theirs.TokenizerWrapper(inner, pieces, eos_token_ids=ends)
-    with files.no_remote_code():  # and no panic
-        files.try_out(wrapped)
-    return wrapped
+    return theirs.TokenizerWrapper(inner, pieces, eos_token_ids=ends)
 
 
 def build(keys: dict[str, Any]) -> tuple[Tokenizer, dict[str, Any], list[int]]:
@@ -134,7 +129,8 @@ def _sentence_piece(keys: dict[str, Any], ids: dict[str, int], types: list[int])
     scores = np.asarray(keys.get("tokenizer.ggml.scores", ()))
     if scores.shape != (len(ids),) or scores.dtype.kind != "f" or not np.isfinite(scores).all():
         raise BadValue("tokenizer.ggml.scores must be finite numbers, one for each token")
-    if (most := max(map(len, ids), default=0)) > _LONGEST:
+    most = max(map(len, ids), default=0)
+    if most > _LONGEST:
         raise BadValue(f"tokenizer.ggml.tokens must have at most {_LONGEST} letters, got {most}")
     tokens = list(ids)
     plain = {token for token, i in ids.items() if types[i] == _NORMAL}
