@@ -110,9 +110,8 @@ def load(
         model, tokenizer = _load_with_mlx_lm(str(name), "from the Hugging Face hub", more)
     elif path.is_file() or "lablib" in files.check(path):
         if more:
-            raise BadValue(
-                f"{next(iter(more))} is for what mlx-lm loads, not for {shown(str(name))}"
-            )
+            theirs = "of mlx-lm's own classes, in a directory or on the hub"
+            raise BadValue(f"{next(iter(more))} is for models {theirs}")
         model, tokenizer = _read_gguf(path) if path.is_file() else files.read(path)
     else:
         model, tokenizer = _load_with_mlx_lm(str(path), "with mlx-lm", more)
