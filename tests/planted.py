@@ -319,11 +319,11 @@ BUGS = [
         "why": "each time a widget is shown anew, Reset's place moves to where the controls stand",
     },
     {
-        "id": "tools-gguf-heads",
-        "room": "tools",
-        "file": "lablib/tools/gguf.py",
-        "old": "(attention.k_proj, attention.n_kv_heads)",
-        "new": "(attention.k_proj, attention.n_heads)",
+        "id": "models-gguf-heads",
+        "room": "models",
+        "file": "lablib/models/gguf/families.py",
+        "old": '"attn_k": config["num_key_value_heads"]',
+        "new": '"attn_k": config["num_attention_heads"]',
         "why": "keys of grouped heads are put in order as if there were as many heads as queries",
     },
     {

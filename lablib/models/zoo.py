@@ -1,4 +1,4 @@
-"""Opens models by name: the shipped ones, a directory of mlx-lm's layout, or a hub id.
+"""Opens models by name: shipped ones, a directory of mlx-lm's layout, a GGUF file, or a hub id.
 
 ``lablib.save`` writes such a directory: config.json, model.safetensors, tokenizer.json. A GPT or a
 hybrid names its code in config.json (``model_file``), which mlx-lm runs only when it is asked to:
@@ -18,6 +18,7 @@ from lablib.machine import pages, scheduling
 from lablib.machine.arrays import flattened
 from lablib.machine.streams import clear_with_thread
 from lablib.models import files
+from lablib.models.gguf import reading
 from lablib.models.interface import count_known, vocab_size_of
 from lablib.unknown_options import checks_options
 from lablib.validation import BadType, BadValue, shown
@@ -26,9 +27,8 @@ import mlx.core as mx
 import mlx.nn as nn
 
 CHECKPOINTS = Path(__file__).parent / "checkpoints"
-FETCHED = (
-    "smollm2",
-)  # the names that ``python -m lablib fetch`` knows, see ``lablib.tools.fetch``
+# The names that ``python -m lablib fetch`` knows, see ``lablib.tools.fetch``.
+FETCHED = ("gemma3", "smollm2")
 # A CPU's products of quantised weights are added up in the type of what they meet, and each sum is
 # rounded: the error grows like the square root of their number. Root mean square, mlx 0.32.4.
 _COARSE = {mx.bfloat16: "up to 7 %", mx.float16: "up to 1 %"}
@@ -43,11 +43,13 @@ def names() -> list[str]:
 
 
 def fetched(name: str) -> Path | None:
-    """Return where a fetched model lies; None if it was not fetched yet."""
+    """Return a fetched model's directory, or its GGUF file; None if it was not fetched yet."""
     for folder in folders.own():
         path = folder / "models" / name
         if (path / "config.json").is_file():
             return path
+        for file in path.glob("*.gguf"):
+            return file
     return None
 
 
@@ -63,15 +65,17 @@ def load(
     """Return a model, in evaluation mode with its weights in memory, and its tokenizer.
 
     A model that ``lablib.save`` wrote comes back as a ``LanguageModel``, all else as mlx-lm's own
-    class; the tokenizer is an mlx-lm ``TokenizerWrapper``. The model knows its end tokens as
-    ``stop_tokens``: there its texts end wherever nobody says otherwise. It knows its ``tokenizer``,
-    which is compared with a draft model's; and where it has more rows than that has ids, as
-    ``known_ids`` how many count: others are never drawn.
+    class, a GGUF file (Llama, Qwen 2 and 3, Gemma 3; docs/model-files.md) in float32; the tokenizer
+    is an mlx-lm ``TokenizerWrapper``. The model knows its end tokens as ``stop_tokens``: there its
+    texts end wherever nobody says otherwise. It knows its ``tokenizer``, which is compared with a
+    draft model's; and where it has more rows than that has ids, as ``known_ids`` how many count:
+    others are never drawn.
 
     Args:
-        name: a shipped name (see :func:`names`), ``"smollm2"`` once ``python -m lablib fetch`` has
-            brought it, the path of a directory of mlx-lm's layout, or a hub id such as
-            ``"mlx-community/Qwen3-0.6B-4bit"``, which mlx-lm downloads.
+        name: a shipped name (see :func:`names`), ``"smollm2"`` or ``"gemma3"`` once ``python -m
+            lablib fetch`` has brought it, the path of a directory of mlx-lm's layout or of a file
+            ``model.gguf``, or a hub id such as ``"mlx-community/Qwen3-0.6B-4bit"``, which mlx-lm
+            downloads.
         dtype: the type of the weights and so of the arithmetic. None means the stored type on a
             GPU and float32 on a CPU: MLX sends the BLAS no other products there, and a token of
             half precision or of quantised weights takes 3 to 9 times as long, though its weights
@@ -88,6 +92,7 @@ def load(
     Raises:
         BadValue: no such model, or a file of it is missing, corrupt, or does not fit the others.
         BadType: ``name`` or ``dtype`` is of the wrong type.
+        ImportError: a GGUF file wants ``pip install 'lablib[gguf]'``.
 
     Example:
         >>> model, tokenizer = lablib.load("target")
@@ -103,12 +108,11 @@ def load(
         raise BadValue(f"revision is of a hub id, and {shown(str(name))} lies on this machine")
     if path is None:
         model, tokenizer = _load_with_mlx_lm(str(name), "from the Hugging Face hub", more)
-    elif "lablib" in files.check(path):
+    elif path.is_file() or "lablib" in files.check(path):
         if more:
-            raise BadValue(
-                f"{next(iter(more))} is for models of mlx-lm's own classes, not lablib's"
-            )
-        model, tokenizer = files.read(path)
+            theirs = "of mlx-lm's own classes, in a directory or on the hub"
+            raise BadValue(f"{next(iter(more))} is for models {theirs}")
+        model, tokenizer = _read_gguf(path) if path.is_file() else files.read(path)
     else:
         model, tokenizer = _load_with_mlx_lm(str(path), "with mlx-lm", more)
     model.stop_tokens = frozenset(tokenizer.eos_token_ids) - {None}
@@ -121,6 +125,14 @@ def load(
     if mx.default_device() != mx.gpu:
         _warn_of_poor_products(model, str(name))
     pages.enlarge(array for _, array in flattened(model.parameters()))
+    return model, tokenizer
+
+
+def _read_gguf(path: Path) -> tuple[nn.Module, Any]:
+    """Return a file's model and its tokenizer; one that panics does so now, as an error."""
+    with files.no_remote_code():
+        model, tokenizer = reading.read(path)
+        files.try_out(tokenizer)
     return model, tokenizer
 
 
@@ -153,15 +165,16 @@ def _find(name: str | Path) -> Path | None:
             raise BadValue(f"name {name!r} is not on this machine: {cure}")
         return path
     with suppress(OSError):  # of a name that is too long for a path
-        if str(name) and Path(name).is_dir():
-            return Path(name)
+        path = Path(name)
+        if str(name) and (path.is_dir() or (path.suffix == ".gguf" and path.is_file())):
+            return path
     if isinstance(name, str) and _HUB_ID.fullmatch(name):
         return None
     shipped = ", ".join(map(repr, names())) or "none"
     raise BadValue(
-        f"name must be a shipped model ({shipped}), a directory such as './my_model' "
-        f"or a hub id such as 'mlx-community/Qwen3-0.6B-4bit', got {shown(str(name))}, "
-        "and there is no such directory"
+        f"name must be a shipped model ({shipped}), a directory such as './my_model', "
+        "a file such as './model.gguf' or a hub id such as 'mlx-community/Qwen3-0.6B-4bit', "
+        f"got {shown(str(name))}, and there is no such directory or file"
     )
 
 

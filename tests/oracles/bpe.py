@@ -43,6 +43,11 @@ def settled(char):
     return same and unicodedata.category(char) not in ("Cn", "Cs")
 
 
+def composed(text):
+    """Return a text in Unicode's form C, as Qwen reads it."""
+    return unicodedata.normalize("NFC", text)
+
+
 def cut(text):
     """Cut as GPT-2: an ending, a word, a number or signs, each with one space before, and spaces.
 

