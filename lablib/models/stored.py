@@ -11,11 +11,11 @@ the largest of its group: the C file derives the bound. In training and ``by_def
 multiplies by ``weight``, all of it in float32, as everywhere else.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 from lablib.definitions import FastPath, remember
-from lablib.machine import stored_weights
-from lablib.models.base import seeded
+from lablib.machine import pages, stored_weights
 from lablib.models.interface import POSITIONS
 from lablib.validation import BadValue
 
@@ -58,12 +58,25 @@ def _strips(values: mx.array) -> mx.array:
 
 def dequantised(codes: mx.array, scales: mx.array, minima: mx.array) -> mx.array:
     """Return the weights that codes ``(..., depth)`` stand for, with a scale for each group."""
-    groups = mx.unflatten(codes.astype(mx.float32), -1, (scales.shape[-1], -1))
+    shape = scales.shape[-1], codes.shape[-1] // scales.shape[-1]
+    groups = mx.unflatten(codes.astype(mx.float32), -1, shape)
     return (groups * scales[..., None] + minima[..., None]).flatten(-2)
 
 
 remember(__name__)
 _AS_STORED = FastPath("stored weights")
+
+
+def is_open() -> bool:
+    """Return whether products with stored weights may be taken now."""
+    return _AS_STORED.is_open() and stored_weights.product() is not None
+
+
+def multiplied(x: mx.array, layer: Mapping[str, Any]) -> mx.array:
+    """Return ``x (..., depth)`` times a stored weight: ``(..., columns)`` float32."""
+    multiply: Any = stored_weights.product()
+    scales, minima = (layer[each].astype(mx.float32) for each in ("scales", "minima"))
+    return multiply(x.astype(mx.float32), layer["codes"], scales, minima, *layer["form"])
 
 
 class Stored(nn.Module):
@@ -75,8 +88,8 @@ class Stored(nn.Module):
     def __init__(self, quantised: Codes, bits: int) -> None:
         super().__init__()
         codes, scales, minima = quantised
-        self.columns, depth = codes.shape
-        self.bits, self.group = bits, depth // scales.shape[1]
+        columns, depth = codes.shape
+        self.form = columns, bits, depth // scales.shape[1]  # the last is the size of a group
         self.codes = packed(codes, bits)
         self.scales, self.minima = _strips(scales), _strips(minima)
         self.freeze()
@@ -84,20 +97,18 @@ class Stored(nn.Module):
     @property
     def weight(self) -> mx.array:
         """Return the weight in float32, made anew."""
+        columns, bits, _ = self.form
         rows = self.scales.swapaxes(1, 2), self.minima.swapaxes(1, 2)
-        return dequantised(unpacked(self.codes, self.bits), *rows).flatten(0, 1)[: self.columns]
+        return dequantised(unpacked(self.codes, bits), *rows).flatten(0, 1)[:columns]
 
     def product(self, x: mx.array) -> mx.array:
         """Return ``x (..., depth)`` times the weight: ``(..., columns)``, in the type of ``x``."""
-        multiply = stored_weights.product()
-        if multiply is None or self.training or not _AS_STORED.is_open():
+        if self.training or not is_open():
             return x @ self.weight.T.astype(x.dtype)
-        stored = self.codes, *(each.astype(mx.float32) for each in (self.scales, self.minima))
-        y = multiply(x.astype(mx.float32), *stored, self.columns, self.bits, self.group)
-        return y.astype(x.dtype)
+        return multiplied(x, self).astype(x.dtype)
 
     def _extra_repr(self) -> str:
-        return f"columns={self.columns}, bits={self.bits}, group={self.group}"
+        return "columns={}, bits={}, group={}".format(*self.form)
 
 
 class StoredLinear(Stored):
@@ -122,7 +133,7 @@ class StoredEmbedding(Stored):
         strip, lane = ids // LANES, ids % LANES
         words = self.codes[strip, :, lane][..., None, :]
         rows = self.scales[strip, :, lane], self.minima[strip, :, lane]
-        return dequantised(unpacked(words, self.bits)[..., 0, :], *rows)
+        return dequantised(unpacked(words, self.form[1])[..., 0, :], *rows)
 
     def as_linear(self, x: mx.array) -> mx.array:
         """Return the scores of ``x (..., depth)``: ``(..., columns)``."""
@@ -147,6 +158,8 @@ def quantise(model: nn.Module, bits: int) -> None:
         groups = (size for size in _GROUPS if layer.weight.shape[-1] % size == 0)
         return next(({"group_size": size, "bits": bits} for size in groups), False)
 
+    from lablib.models.base import seeded  # here: its blocks multiply by these layers
+
     with seeded(0):  # MLX draws weights first, from the state that others draw from
         nn.quantize(model, class_predicate=plan)
 
@@ -167,6 +180,7 @@ def keep_as_stored(model: nn.Module) -> None:
         made = _stored(owner[name])
         made.train(model.training)  # MLX's ``quantize`` forgets it
         owner[name] = made  # one by one: no more than one is in memory twice
+    pages.give_back()
 
 
 def _is_affine(layer: nn.Module) -> bool:
