@@ -113,7 +113,7 @@ static rounded round_rows(const product *p, void *space) {
 /* Return how many bytes of `space` the products below need: for x, and one strip of W. */
 size_t stored_space(int rows, int depth, int group) {
     size_t n = (size_t)rows * depth;
-    size_t strip = (size_t)depth * COLUMNS * sizeof(uint16_t);
+    size_t strip = rows <= FEW ? 0 : (size_t)depth * COLUMNS * sizeof(uint16_t);
     return (n * sizeof(int16_t) + 31) / 32 * 32 + 2 * n / group * sizeof(float) + strip + 64;
 }
 

@@ -2,8 +2,9 @@
 
    It is written as MLX's guide to extensions has it: a primitive, whose `eval_cpu` hands the work to
    MLX's own thread, and nanobind, in MLX's domain, to pass arrays. The node holds the stored weights
-   as its inputs. So whatever becomes of them in Python, edits, copies, the end of a model, a product
-   reads those that were there when it was written down: no table of addresses could promise that. */
+   as its inputs. So whatever becomes of them in Python, edits, copies, the end of a model, a
+   product reads those that were there when it was written down. A table from the address of a
+   float32 matrix to its packed twin could not promise that, and it would keep both. */
 
 #include <cstdint>
 #include <memory>
@@ -68,8 +69,8 @@ class StoredProduct : public mx::UnaryPrimitive {
             Product product{rows, columns, depth, bits, group,
                             in_a_row(x, xs), in_a_row(held->at(1), codes),
                             in_a_row(held->at(2), scales), in_a_row(held->at(3), minima), y};
-            std::vector<char> room(space(rows, depth, group));
-            multiply(&product, room.data());
+            auto room = std::make_unique_for_overwrite<char[]>(space(rows, depth, group));
+            multiply(&product, room.get());
         };
         mx::cpu::get_command_encoder(stream()).dispatch(work);
     }

@@ -22,7 +22,7 @@ from lablib.validation import BadValue
 import mlx.core as mx
 import mlx.nn as nn
 
-_GROUPS = 64, 32  # neighbours that share a scale, the first that fits
+_GROUPS = 32, 64  # neighbours that share a scale, the first that fits
 LANES = 8  # rows of a weight that lie beside each other
 _PAIR = 2  # neighbours of a row that do so
 

@@ -78,7 +78,7 @@ def load(
             half precision takes 3 to 9 times as long, though its weights are half as large. A
             warning says so. Quantised weights stay as they are stored, on Linux, and are multiplied
             by a product of ours: see ``models/stored.py``. It needs a C++ compiler, once.
-        bits: 4 or 8 makes the weights codes of so many bits, with a scale and a minimum for each 64
+        bits: 4 or 8 makes the weights codes of so many bits, with a scale and a minimum for each 32
             neighbours, as ``mlx_lm.convert`` does: less memory, and sooner tokens where reading the
             weights takes the time. It is another model then: docs/benchmarks.md says how far off.
         adapter_path: the directory of a LoRA adapter. This and what follows are handed to
