@@ -87,6 +87,9 @@ _ELSEWHERE = {
     "mirostat": "logits_processors=[lablib.menu.Mirostat(...)]",
     "path_or_hf_repo": "name=",
     "pretrained_model_name_or_path": "name=",
+    "load_in_4bit": "bits=4",
+    "load_in_8bit": "bits=8",
+    "quantization": "bits=4 or bits=8",
     "torch_dtype": "dtype=, such as mx.float16",
     "trust_remote_code": "not offered: load runs no code of a model's",
 }

@@ -279,6 +279,17 @@ static void in_order(const product *p, left a, int is_trans) {
     }
 }
 
+/* Read n floats and do next to nothing with them: no product of a matrix can be sooner. */
+float few_rows_read(const float *numbers, size_t n) {
+    vector sums[ACROSS] = {0};
+    for (; n >= WIDTH; n -= WIDTH, numbers += WIDTH)
+        for (int v = 0; v < ACROSS; v++) sums[v] += *(const vector *)(numbers + v * LANES);
+    float sum = 0;
+    for (int v = 0; v < ACROSS; v++) sum += total_of(&sums[v]);
+    while (n--) sum += numbers[n];
+    return sum;
+}
+
 void cblas_sgemm(int order, int trans_a, int trans_b, int rows, int columns, int depth, float alpha,
                  const float *a, int lda, const float *b, int ldb, float beta, float *c, int ldc) {
     int is_known = order == ROW_MAJOR && (trans_a == TRANS || trans_a == NO_TRANS) &&

@@ -9,6 +9,7 @@ import hashlib
 import platform
 import shutil
 import subprocess
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
@@ -31,7 +32,7 @@ def library(core: str | None) -> Path:
     """
     from lablib import folders  # here: setup.py runs this file, without the package
 
-    processor = _processor(core)
+    processor = processor_of(core)
     shipped = SOURCE.with_name(f"few_rows-{processor}.so")
     if shipped.is_file():
         return shipped
@@ -64,8 +65,8 @@ def compiler() -> str | None:
     return next(filter(None, map(shutil.which, ("cc", "gcc", "clang"))), None)
 
 
-def build(path: Path, processor: str) -> None:
-    """Compile into the file ``path``, for a processor of :func:`processors`.
+def build(path: Path, processor: str, source: Path | None = None, more: Sequence[str] = ()) -> None:
+    """Compile ``few_rows.c``, or another source, for a processor of :func:`processors`.
 
     Raises:
         OSError: there is no compiler, or it failed.
@@ -74,11 +75,13 @@ def build(path: Path, processor: str) -> None:
     if tool is None:
         raise OSError("no C compiler")
     flags = ["-march=" + processor] if processor.startswith("x86") else []
-    command = [tool, "-O3", "-shared", "-fPIC", *flags, str(SOURCE), "-o", str(path)]
+    command = [tool, "-O3", "-shared", "-fPIC", *flags, *more, str(source or SOURCE)]
+    command += ["-o", str(path)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise OSError(f"{tool} failed: {done.stderr.strip()[:200]}")
 
 
-def _processor(core: str | None) -> str:
+def processor_of(core: str | None) -> str:
+    """Return the processor that OpenBLAS's kernels ``core`` are for."""
     return _PROCESSORS.get(core or "", processors()[0])

@@ -11,7 +11,7 @@ import mlx.core as mx
 import mlx.nn as nn
 
 _OUTPUTS = ("lm_head", "embed_tokens", "embeddings", "wte", "word_embeddings")
-_POSITIONS = ("embed_positions", "wpe")  # ours; GPT-2's and GPT-BigCode's in mlx-lm
+POSITIONS = ("embed_positions", "wpe")  # ours; GPT-2's and GPT-BigCode's in mlx-lm
 _TRIED: dict[tuple[int, Hashable], bool] = {}  # by the id of a living model
 _HINTS: dict[type, str] = {
     tuple: ": unpack it, model, tokenizer = load(...)",
@@ -54,7 +54,7 @@ def vocab_size_of(model: Any, name: str = "model") -> int:
 def position_table_of(model: Any) -> int | None:
     """Return the rows of a model's table of positions; None where positions are computed."""
     for part in (model, getattr(model, "model", None), getattr(model, "transformer", None)):
-        for name in _POSITIONS:
+        for name in POSITIONS:
             table = getattr(part, name, None)
             if isinstance(table, nn.Module):
                 return table.weight.shape[0]

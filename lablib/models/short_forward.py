@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from lablib.models.kernels import Rotation, gated, join_heads, rms_norm, split_heads, turned
+from lablib.models.stored import StoredLinear, is_open, multiplied
 
 import mlx.core as mx
 import mlx.nn as nn
@@ -31,13 +32,16 @@ def fits(x: mx.array, rotation: Rotation) -> bool:
 
 
 def is_ours(block: Layer) -> bool:
-    """Return whether all layers of a block are plain ones."""
+    """Return whether all layers of a block are plain ones, or keep their weights as stored."""
     layers = [block[part].get(name) for part, names in _LAYERS.items() for name in names]
-    return all(type(layer) is nn.Linear for layer in layers)
+    others = [layer for layer in layers if type(layer) is not nn.Linear]
+    if not all(type(layer) is StoredLinear and not layer.training for layer in others):
+        return False
+    return not others or is_open()
 
 
 def _linear(x: mx.array, layer: Layer) -> mx.array:
-    y = x @ layer["weight"].T
+    y = multiplied(x, layer) if "codes" in layer else x @ layer["weight"].T
     return y + layer["bias"] if "bias" in layer else y
 
 

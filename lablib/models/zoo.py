@@ -14,14 +14,14 @@ from pathlib import Path
 from typing import Any
 
 from lablib import folders
-from lablib.machine import pages, scheduling
+from lablib.machine import pages, scheduling, stored_weights
 from lablib.machine.arrays import flattened
 from lablib.machine.streams import clear_with_thread
-from lablib.models import files
+from lablib.models import files, stored
 from lablib.models.gguf import reading
 from lablib.models.interface import count_known, vocab_size_of
 from lablib.unknown_options import checks_options
-from lablib.validation import BadType, BadValue, shown
+from lablib.validation import BadType, BadValue, one_of, shown
 
 import mlx.core as mx
 import mlx.nn as nn
@@ -58,6 +58,7 @@ def load(
     name: str | Path,
     dtype: mx.Dtype | None = None,
     *,
+    bits: int | None = None,
     adapter_path: str | Path | None = None,
     revision: str | None = None,
     tokenizer_config: Mapping[str, Any] | None = None,
@@ -78,9 +79,12 @@ def load(
             downloads.
         dtype: the type of the weights and so of the arithmetic. None means the stored type on a
             GPU and float32 on a CPU: MLX sends the BLAS no other products there, and a token of
-            half precision or of quantised weights takes 3 to 9 times as long, though its weights
-            are half as large or less. Quantised weights with a half precision are wrong there, too:
-            MLX rounds each sum on the way. A warning says so.
+            half precision takes 3 to 9 times as long, though its weights are half as large. A
+            warning says so. Quantised weights stay as they are stored, on Linux, and are multiplied
+            by a product of ours: see ``models/stored.py``. It needs a C++ compiler, once.
+        bits: 4 or 8 makes the weights codes of so many bits, with a scale and a minimum for each 32
+            neighbours, as ``mlx_lm.convert`` does: less memory, and sooner tokens where reading the
+            weights takes the time. It is another model then: docs/benchmarks.md says how far off.
         adapter_path: the directory of a LoRA adapter. This and what follows are handed to
             ``mlx_lm.load``, and refused where it is not asked.
         revision: a branch, tag or commit of a hub id.
@@ -102,6 +106,8 @@ def load(
     if not isinstance(name, str | Path):
         raise BadType(f"name must be a model's name or path, got {shown(name)}")
     check_dtype(dtype)
+    if bits is not None:
+        one_of("bits", bits, (4, 8))
     more = _for_mlx_lm(adapter_path, revision, tokenizer_config)
     path = _find(name)
     if path is not None and "revision" in more:
@@ -121,6 +127,9 @@ def load(
         model.known_ids = count_known(tokenizer, vocab_size_of(model))
     if dtype is not None or mx.default_device() != mx.gpu:
         model.set_dtype(dtype or mx.float32)
+    if bits is not None:
+        stored.quantise(model, bits)
+    stored.keep_as_stored(model)
     mx.eval(model.parameters())
     if mx.default_device() != mx.gpu:
         _warn_of_poor_products(model, str(name))
@@ -138,7 +147,8 @@ def _read_gguf(path: Path) -> tuple[nn.Module, Any]:
 
 def _warn_of_poor_products(model: nn.Module, name: str) -> None:
     """Say in one line what a CPU does to products of other weights than float32, and why."""
-    types = {a.dtype for _, a in flattened(model.parameters())} - {mx.float32}
+    # Those of ``stored``, and those that others multiply.
+    types = {a.dtype for _, a in flattened(model.parameters())} - {mx.float32, mx.uint16}
     if not types:
         return
     why = "MLX's CPU products of them bypass the BLAS, 3 to 9 times slower than float32's"
@@ -146,6 +156,8 @@ def _warn_of_poor_products(model: nn.Module, name: str) -> None:
         if half in types:
             rounded = f"those of quantised weights add up in {_named(half)}"
             why += f", and {rounded}: each is wrong by {off} at 4,096 inputs, float32's are not"
+    if mx.uint32 in types and stored_weights.obstacle():
+        why += f"; lablib's own can't be had here: {stored_weights.obstacle()}"
     kinds = ", ".join(sorted(map(_named, types)))
     warnings.warn(f"{name} has weights of {kinds}: {why}", RuntimeWarning, stacklevel=4)
 

@@ -180,6 +180,14 @@ def test_more_rows_go_to_openblas() -> None:
         in_use()
 
 
+@pytest.mark.parametrize("count", [0, 1, 15, 16, 17, 31, 32, 33, 1000])
+def test_the_bench_reads_every_number_once(count: int) -> None:
+    read = in_use().few_rows_read
+    read.restype, read.argtypes = ctypes.c_float, (ctypes.c_void_p, ctypes.c_size_t)
+    numbers = np.arange(count + 1, dtype=np.float32)
+    assert read(numbers.ctypes.data, count) == sum(range(count))
+
+
 # --- how it is found ---------------------------------------------------------------------------
 WHICH = """
 import lablib, mlx.core as mx

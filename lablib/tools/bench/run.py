@@ -123,7 +123,7 @@ def _start(
         **backend.blas().settings(), "LABLIB_THREADS": threads,
         "OPENBLAS_NUM_THREADS": threads, "OMP_NUM_THREADS": threads,
     }  # fmt: skip
-    if label not in (LABLIB, OLD) and (not few_rows or label == NO_FEW_ROWS):
+    if label not in (LABLIB, OLD, "memory") and (not few_rows or label == NO_FEW_ROWS):
         environment["LABLIB_FEW_ROWS"] = "off"
     if label in _OURS:
         root = str(old.resolve() if label == OLD else _HERE.parents[2])

@@ -1,0 +1,244 @@
+/* Products of rows with weights as they are stored: y = x W', W of whole numbers of 4 or 8 bits.
+
+   A token reads every weight of a model, so it takes as long as they are large. Here they stay as
+   small as on the disk: each of `group` neighbours along a row of W is
+
+       w[c][k] = scale[c][g] code[c][k] + minimum[c][g],     g = k / group,
+
+   and their sum of products with x comes apart into sums of whole numbers:
+
+       y[c] = sum over g of  scale[c][g] (sum of code x) + minimum[c][g] (sum of x).
+
+   For that x is rounded to 16 bits, by itself in each group: x[k] = step[g] q[k] nearly, where q is
+   whole, -32767 to 32767, and step[g] the largest |x| of the group / 32767. Then
+
+       y[c] = sum over g of  scale step (sum of code q) + minimum (step (sum of q)),
+
+   where both inner sums are exact (255 * 32767 * 256 < 2^31, and 256 * 32767 < 2^24). They have no
+   order, so that a processor may take them in any; and the outer one is always taken in the order
+   of g. So a row's numbers are the same alone and among any number of others, on every kernel.
+
+   How far off can they be? Rounding moves each x by half a step, 0.51 with what float32 loses in
+   the division; and each of the 2 n_groups terms is rounded a few times, by u = 2^-24 of its size:
+
+       |error| <= sum over k of  0.51 step |w| + (2 n_groups + 8) u |x| (|scale| code + |minimum|).
+
+   A step is 1/32767 of the largest number of its group: of 8 bits, as others take them, it would be
+   258 times as long. A group below 2^-100 counts as zeros. One NaN or infinity in a row makes all
+   its numbers NaN.
+
+   `stored_naive` is this definition. What makes the other fast: eight columns of W lie in the lanes
+   of a vector, so nothing is added across lanes; and W comes from memory once for all rows. */
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#ifdef __AVX2__
+#include <immintrin.h>
+#endif
+
+enum { COLUMNS = 8 };     /* of W in a strip: as many lanes has a vector of 32 bytes */
+enum { PAIR = 2 };        /* codes of a lane, neighbours along k: one instruction adds two products */
+#if defined(__AVX512VL__) || defined(__aarch64__)
+enum { UP = 8 };          /* rows of x at a time, whose sums stay in 32 registers */
+#else
+enum { UP = 4 };          /* in 16 */
+#endif
+enum { CHAINS = 2 };      /* sums of a row in turns, as an addition waits for the one before it */
+enum { FEW = 16 };        /* rows, for which codes are not taken apart beforehand */
+enum { AHEAD = 4096 };    /* bytes that are asked for before they are needed */
+enum { LARGEST = 32767 }; /* of q */
+
+typedef float floats __attribute__((vector_size(32), aligned(4), may_alias));
+typedef int32_t ints __attribute__((vector_size(32), aligned(4), may_alias));
+typedef uint16_t words __attribute__((vector_size(32), aligned(2), may_alias));
+
+typedef struct {
+    int rows, columns, depth;
+    int bits, group; /* 4 or 8; a multiple of 16 up to 256, and depth is one of it */
+    const float *x;  /* (rows, depth) */
+    /* (strips, depth / per, COLUMNS, PAIR) words of `per / PAIR` codes each, per = 32 / bits: in word
+       [c][j] of block b the n-th code, from the lowest bits, is W's at k = per b + 2 n + j. */
+    const uint16_t *codes;
+    const float *scales, *minima; /* (strips, depth / group, COLUMNS) */
+    float *y;                     /* (rows, columns) */
+} product;
+
+/* --- the definition -------------------------------------------------------------------------- */
+
+static int code_of(const product *p, int column, int k) {
+    int per = PAIR * 16 / p->bits, blocks = p->depth / per;
+    size_t block = (size_t)(column / COLUMNS) * blocks + k / per;
+    int word = p->codes[(block * COLUMNS + column % COLUMNS) * PAIR + k % PAIR];
+    return word >> k % per / PAIR * p->bits & ((1 << p->bits) - 1);
+}
+
+/* x as whole numbers: (rows, depth), and of each group its step and step * (sum of q). */
+typedef struct {
+    int16_t *q;
+    float *step, *sum;
+} rounded;
+
+static void round_group(const float *x, int group, int16_t *q, float *step, float *sum) {
+    uint32_t most = 0; /* the bits of |x| are in the order of |x|, then infinity, then NaN */
+    for (int k = 0; k < group; k++) {
+        uint32_t bits;
+        memcpy(&bits, x + k, 4);
+        bits &= 0x7fffffff;
+        most = bits > most ? bits : most;
+    }
+    float top;
+    memcpy(&top, &most, 4);
+    int is_finite = most < 0x7f800000, is_zero = is_finite && top < 0x1p-100f, total = 0;
+    float back = is_finite && !is_zero ? LARGEST / top : 0;
+    for (int k = 0; k < group; k++) {
+        float near = is_finite ? x[k] * back : 0;
+        q[k] = (int16_t)(int)((near + 0x1.8p23f) - 0x1.8p23f); /* there floats are whole numbers */
+        total += q[k];
+    }
+    *step = is_zero ? 0 : is_finite ? top / LARGEST : top - top;
+    *sum = *step * (float)total;
+}
+
+static rounded round_rows(const product *p, void *space) {
+    size_t n = (size_t)p->rows * p->depth, groups = n / p->group;
+    rounded x = {(int16_t *)space, NULL, NULL};
+    x.step = (float *)((char *)space + (n * sizeof(int16_t) + 31) / 32 * 32);
+    x.sum = x.step + groups;
+    for (size_t g = 0; g < groups; g++)
+        round_group(p->x + g * p->group, p->group, x.q + g * p->group, x.step + g, x.sum + g);
+    return x;
+}
+
+/* Return how many bytes of `space` the products below need: for x, and one strip of W. */
+size_t stored_space(int rows, int depth, int group) {
+    size_t n = (size_t)rows * depth;
+    size_t strip = rows <= FEW ? 0 : (size_t)depth * COLUMNS * sizeof(uint16_t);
+    return (n * sizeof(int16_t) + 31) / 32 * 32 + 2 * n / group * sizeof(float) + strip + 64;
+}
+
+void stored_naive(const product *p, void *space) {
+    rounded x = round_rows(p, space);
+    int groups = p->depth / p->group;
+    for (int row = 0; row < p->rows; row++)
+        for (int c = 0; c < p->columns; c++) {
+            float y = 0;
+            for (int g = 0; g < groups; g++) {
+                size_t at = (size_t)row * groups + g;
+                size_t own = ((size_t)(c / COLUMNS) * groups + g) * COLUMNS + c % COLUMNS;
+                int sum = 0;
+                for (int k = g * p->group; k < (g + 1) * p->group; k++)
+                    sum += code_of(p, c, k) * x.q[(size_t)row * p->depth + k];
+                y += p->scales[own] * x.step[at] * (float)sum;
+                y += p->minima[own] * x.sum[at];
+            }
+            p->y[(size_t)row * p->columns + c] = y;
+        }
+}
+
+/* --- the same, fast --------------------------------------------------------------------------- */
+
+#define INLINE static inline __attribute__((always_inline))
+
+/* Return sums + codes[..][0] q[0] + codes[..][1] q[1], in each lane. */
+INLINE ints add_pair(ints sums, words codes, const int16_t *q) {
+    int32_t pair;
+    memcpy(&pair, q, sizeof pair);
+#if defined(__AVX512VNNI__) && defined(__AVX512VL__)
+    return (ints)_mm256_dpwssd_epi32((__m256i)sums, (__m256i)codes, _mm256_set1_epi32(pair));
+#elif defined(__AVX2__)
+    return sums + (ints)_mm256_madd_epi16((__m256i)codes, _mm256_set1_epi32(pair));
+#else
+    ints both = (ints)codes;
+    return sums + (both & 0xffff) * q[0] + (both >> 16) * q[1]; /* codes are below 2^15 */
+#endif
+}
+
+/* Put the numbers of some rows in the columns of a strip. In the words of `codes` lie codes of so
+   many bits: 16 where they are unpacked. */
+INLINE void tile(const product *p, const rounded *x, int strip, int row, const uint16_t *codes,
+                 const int bits, const int rows) {
+    const int per = PAIR * 16 / bits;
+    int groups = p->depth / p->group;
+    const float *scales = p->scales + (size_t)strip * groups * COLUMNS;
+    const float *minima = p->minima + (size_t)strip * groups * COLUMNS;
+    const int16_t *q = x->q + (size_t)row * p->depth;
+    const float *step = x->step + (size_t)row * groups, *sum = x->sum + (size_t)row * groups;
+    floats y[UP] = {0};
+    for (int g = 0; g < groups; g++) {
+        ints sums[CHAINS][UP] = {0};
+        for (int k = g * p->group; k < (g + 1) * p->group; k += per) {
+            words packed = *(const words *)codes;
+            if (bits < 16) __builtin_prefetch((const char *)codes + AHEAD, 0, 2);
+            codes += COLUMNS * PAIR;
+            for (int n = 0; n < per / PAIR; n++) {
+                words apart = packed >> n * bits & (uint16_t)((1 << bits) - 1);
+                ints *chain = sums[n % CHAINS];
+                for (int i = 0; i < rows; i++)
+                    chain[i] = add_pair(chain[i], apart, q + (size_t)i * p->depth + k + PAIR * n);
+            }
+        }
+        floats scale = *(const floats *)(scales + (size_t)g * COLUMNS);
+        floats minimum = *(const floats *)(minima + (size_t)g * COLUMNS);
+        for (int i = 0; i < rows; i++) {
+            floats total = __builtin_convertvector(sums[0][i] + sums[1][i], floats);
+            y[i] += scale * step[(size_t)i * groups + g] * total;
+            y[i] += minimum * sum[(size_t)i * groups + g];
+        }
+    }
+    int left = p->columns - strip * COLUMNS;
+    for (int i = 0; i < rows; i++)
+        memcpy(p->y + (size_t)(row + i) * p->columns + strip * COLUMNS, &y[i],
+               (left < COLUMNS ? left : COLUMNS) * sizeof(float));
+}
+
+/* At most UP, and known to the compiler, so that sums are registers. */
+#define ROWS(n) ((n) < UP ? (n) : UP)
+
+INLINE void all_rows(const product *p, const rounded *x, int strip, const uint16_t *codes,
+                     const int bits) {
+    int row = 0;
+    for (; row + UP <= p->rows; row += UP) tile(p, x, strip, row, codes, bits, UP);
+    switch (p->rows - row) {
+        case 7: tile(p, x, strip, row, codes, bits, ROWS(7)); break;
+        case 6: tile(p, x, strip, row, codes, bits, ROWS(6)); break;
+        case 5: tile(p, x, strip, row, codes, bits, ROWS(5)); break;
+        case 4: tile(p, x, strip, row, codes, bits, ROWS(4)); break;
+        case 3: tile(p, x, strip, row, codes, bits, ROWS(3)); break;
+        case 2: tile(p, x, strip, row, codes, bits, ROWS(2)); break;
+        case 1: tile(p, x, strip, row, codes, bits, ROWS(1));
+    }
+}
+
+/* Take the codes of a strip apart, once for many rows: into words of one code each. */
+INLINE void unpack(const product *p, const uint16_t *codes, uint16_t *apart, const int bits) {
+    for (int block = 0; block < p->depth * bits / (PAIR * 16); block++, codes += COLUMNS * PAIR) {
+        words packed = *(const words *)codes;
+        __builtin_prefetch((const char *)codes + AHEAD, 0, 2);
+        for (int n = 0; n < 16 / bits; n++, apart += COLUMNS * PAIR)
+            *(words *)apart = packed >> n * bits & (uint16_t)((1 << bits) - 1);
+    }
+}
+
+INLINE void all_strips(const product *p, const rounded *x, uint16_t *apart, const int bits) {
+    size_t size = (size_t)p->depth * COLUMNS * bits / 16; /* words of a strip */
+    for (int strip = 0; strip * COLUMNS < p->columns; strip++) {
+        const uint16_t *codes = p->codes + strip * size;
+        if (p->rows <= FEW) {
+            all_rows(p, x, strip, codes, bits);
+        } else {
+            unpack(p, codes, apart, bits);
+            all_rows(p, x, strip, apart, 16);
+        }
+    }
+}
+
+void stored_product(const product *p, void *space) {
+    rounded x = round_rows(p, space);
+    uintptr_t end = (uintptr_t)(x.sum + (size_t)p->rows * p->depth / p->group);
+    uint16_t *apart = (uint16_t *)((end + 31) / 32 * 32);
+    if (p->bits == 4)
+        all_strips(p, &x, apart, 4);
+    else
+        all_strips(p, &x, apart, 8);
+}

@@ -1,0 +1,143 @@
+"""Builds the product with weights as they are stored, as an operation of MLX's.
+
+``stored_weights.c`` is the product, ``stored_weights.cpp`` hands it to MLX. Both are built once,
+when a model first wants them, into the user's cache folder: with a C++ compiler, against the
+headers that MLX's wheel brings, by nanobind, as MLX's own bindings are. Without these a model runs
+on products of MLX's; :func:`obstacle` says what is missing.
+
+Environment:
+    LABLIB_STORED: ``off`` leaves all products to MLX.
+"""
+
+import ctypes
+import hashlib
+import importlib.util
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Callable
+from functools import cache, partial
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from lablib import folders
+from lablib.machine import backend, few_rows
+
+import mlx.core as mx
+
+SOURCE = Path(__file__).with_name("stored_weights.c")
+OPERATION = SOURCE.with_suffix(".cpp")
+_MODULE = "lablib_stored_weights"
+# Bytes times two as one instruction: what the processor must have, and the compiler be told.
+_PAIRS = {"x86-64-v4": ("avx512_vnni", "-mavx512vnni")}
+
+Product = Callable[[mx.array, mx.array, mx.array, mx.array, int, int, int], mx.array]
+
+
+def product() -> Product | None:
+    """Return ``product(x, codes, scales, minima, columns, bits, group)``; None if it can't be had.
+
+    ``x (..., depth)`` float32 gives ``(..., columns)``; how codes, scales and minima lie is said in
+    ``stored_weights.c``. The first call ever builds it, for some ten seconds.
+
+    Raises:
+        ValueError: of the function, where arrays don't fit each other.
+    """
+    return _made()[0]
+
+
+def obstacle() -> str | None:
+    """Return why there is no such product here; None where there is."""
+    return _made()[1]
+
+
+@cache
+def _made() -> tuple[Product | None, str | None]:
+    if os.environ.get("LABLIB_STORED", "").lower() == "off":
+        return None, "LABLIB_STORED=off"
+    if sys.platform != "linux" or mx.default_device() == mx.gpu:
+        return None, "it is for CPUs, on Linux"
+    try:
+        return _load(library(), operation()), None
+    except (OSError, ImportError) as error:
+        return None, str(error)
+
+
+def library() -> Path:
+    """Return the path of the compiled ``stored_weights.c``, built if it is not there yet.
+
+    Raises:
+        OSError: there is no compiler, or no folder to write to; or the compiler failed.
+    """
+    processor = few_rows.processor_of(backend.core())
+    flags = flags_of(processor)
+    name = f"stored-{_mark(SOURCE)}-{processor}{''.join(flags)}.so"
+    return folders.made_once(
+        name, partial(few_rows.build, processor=processor, source=SOURCE, more=flags)
+    )
+
+
+def flags_of(processor: str) -> list[str]:
+    """Return what else to tell the compiler, by what this machine's processor has."""
+    flag, option = _PAIRS.get(processor, ("", ""))
+    try:
+        has = flag and f" {flag} " in Path("/proc/cpuinfo").read_text()
+    except OSError:
+        has = False
+    return [option] if has else []
+
+
+def operation() -> Path:
+    """Return the path of the compiled ``stored_weights.cpp``, as :func:`library` does.
+
+    Raises:
+        ImportError: there is no nanobind.
+    """
+    import nanobind
+
+    versions = "-".join((metadata.version("mlx"), nanobind.__version__))
+    python = f"{sys.implementation.cache_tag}-{platform.machine()}"
+    name = f"stored-{_mark(OPERATION)}-mlx-{versions}-{python}.so"
+    return folders.made_once(name, build_operation)
+
+
+def build_operation(path: Path) -> None:
+    """Compile it into the file ``path``."""
+    import nanobind
+
+    tool = next(filter(None, map(shutil.which, ("c++", "g++", "clang++"))), None)
+    if tool is None:
+        raise OSError("no C++ compiler")
+    own = Path(nanobind.include_dir())
+    mlx = Path(mx.__file__).parent
+    headers = (
+        mlx / "include", own, own.parent / "ext" / "robin_map" / "include",
+        sysconfig.get_paths()["include"],
+    )  # fmt: skip
+    command: list[str | Path] = [
+        tool, "-std=c++20", "-O2", "-shared", "-fPIC", "-fvisibility=hidden",
+        "-fno-strict-aliasing", "-DNB_DOMAIN=mlx", "-DNDEBUG", *(f"-I{each}" for each in headers),
+        OPERATION, Path(nanobind.source_dir(), "nb_combined.cpp"), f"-L{mlx / 'lib'}", "-lmlx",
+        "-o", path,
+    ]  # fmt: skip
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise OSError(f"{tool} failed: {done.stderr.strip()[:200]}")
+
+
+def _load(library: Path, operation: Path) -> Product:
+    kernel = ctypes.CDLL(str(library))
+    spec: Any = importlib.util.spec_from_file_location(_MODULE, operation)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    functions = (kernel.stored_product, kernel.stored_space)
+    module.start(*(ctypes.cast(each, ctypes.c_void_p).value for each in functions))
+    return module.product
+
+
+def _mark(source: Path) -> str:
+    return hashlib.sha256(source.read_bytes()).hexdigest()[:12]

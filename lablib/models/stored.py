@@ -1,0 +1,203 @@
+"""Layers that keep their weights as they are stored, in 4 or 8 bits, and multiply by them so.
+
+mlx-lm's quantised models hold each weight as a code, a whole number of a few bits, and each 32, 64
+or 128 neighbours share a scale and a minimum: ``w = scale · code + minimum``. On a CPU a token
+takes as long as its weights take from memory, so those of 4 bits could be read six times as fast as
+float32; but MLX multiplies by them more slowly than by float32. Here is the product that
+``machine/stored_weights.c`` makes, and what it needs: codes in an order that it reads through.
+
+What the model is: the stored numbers, exactly. What is rounded is the other factor, to 16 bits of
+the largest of its group: the C file derives the bound. In training and ``by_definition`` a layer
+multiplies by ``weight``, all of it in float32, as everywhere else.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from lablib.definitions import FastPath, remember
+from lablib.machine import pages, stored_weights
+from lablib.models.interface import POSITIONS
+from lablib.validation import BadValue
+
+import mlx.core as mx
+import mlx.nn as nn
+
+_GROUPS = 32, 64  # neighbours that share a scale, the first that fits
+LANES = 8  # rows of a weight that lie beside each other
+_PAIR = 2  # neighbours of a row that do so
+
+Codes = tuple[mx.array, mx.array, mx.array]  # (columns, depth) and scales, minima (columns, groups)
+
+
+def packed(codes: mx.array, bits: int) -> mx.array:
+    """Return the words of codes ``(columns, depth)``: uint16 ``(strips, blocks, LANES, 2)``.
+
+    A word has the codes of one row, every second one, the first in its lowest bits. Rows that are
+    missing in the last strip are zeros.
+    """
+    columns, depth = codes.shape
+    each = 16 // bits  # codes of a word
+    whole = mx.pad(codes.astype(mx.uint16), [(0, -columns % LANES), (0, 0)])
+    apart = whole.reshape(-1, LANES, depth // (each * _PAIR), each, _PAIR)
+    words = sum((apart[:, :, :, n] << (n * bits) for n in range(1, each)), start=apart[:, :, :, 0])
+    return mx.contiguous(words.swapaxes(1, 2))
+
+
+def unpacked(words: mx.array, bits: int) -> mx.array:
+    """Return the codes ``(..., LANES, depth)`` of strips ``(..., blocks, LANES, 2)``, in order."""
+    each = 16 // bits
+    apart = mx.stack([words >> (n * bits) & (2**bits - 1) for n in range(each)], axis=-2)
+    return apart.swapaxes(-4, -3).flatten(-3)
+
+
+def _strips(values: mx.array) -> mx.array:
+    """Return what ``(columns, groups)`` is as ``(strips, groups, LANES)``."""
+    padded = mx.pad(values.astype(mx.float32), [(0, -values.shape[0] % LANES), (0, 0)])
+    return mx.contiguous(padded.reshape(-1, LANES, values.shape[1]).swapaxes(1, 2))
+
+
+def dequantised(codes: mx.array, scales: mx.array, minima: mx.array) -> mx.array:
+    """Return the weights that codes ``(..., depth)`` stand for, with a scale for each group."""
+    shape = scales.shape[-1], codes.shape[-1] // scales.shape[-1]
+    groups = mx.unflatten(codes.astype(mx.float32), -1, shape)
+    return (groups * scales[..., None] + minima[..., None]).flatten(-2)
+
+
+remember(__name__)
+_AS_STORED = FastPath("stored weights")
+
+
+def is_open() -> bool:
+    """Return whether products with stored weights may be taken now."""
+    return _AS_STORED.is_open() and stored_weights.product() is not None
+
+
+def multiplied(x: mx.array, layer: Mapping[str, Any]) -> mx.array:
+    """Return ``x (..., depth)`` times a stored weight: ``(..., columns)`` float32."""
+    multiply: Any = stored_weights.product()
+    scales, minima = (layer[each].astype(mx.float32) for each in ("scales", "minima"))
+    return multiply(x.astype(mx.float32), layer["codes"], scales, minima, *layer["form"])
+
+
+class Stored(nn.Module):
+    """Holds a weight ``(columns, depth)`` as codes of ``bits`` 4 or 8 with a scale for each group.
+
+    Its arrays are all that it has: whoever changes one changes what the next product reads.
+    """
+
+    def __init__(self, quantised: Codes, bits: int) -> None:
+        super().__init__()
+        codes, scales, minima = quantised
+        columns, depth = codes.shape
+        self.form = columns, bits, depth // scales.shape[1]  # the last is the size of a group
+        self.codes = packed(codes, bits)
+        self.scales, self.minima = _strips(scales), _strips(minima)
+        self.freeze()
+
+    @property
+    def weight(self) -> mx.array:
+        """Return the weight in float32, made anew."""
+        columns, bits, _ = self.form
+        rows = self.scales.swapaxes(1, 2), self.minima.swapaxes(1, 2)
+        return dequantised(unpacked(self.codes, bits), *rows).flatten(0, 1)[:columns]
+
+    def product(self, x: mx.array) -> mx.array:
+        """Return ``x (..., depth)`` times the weight: ``(..., columns)``, in the type of ``x``."""
+        if self.training or not is_open():
+            return x @ self.weight.T.astype(x.dtype)
+        return multiplied(x, self).astype(x.dtype)
+
+    def _extra_repr(self) -> str:
+        return "columns={}, bits={}, group={}".format(*self.form)
+
+
+class StoredLinear(Stored):
+    """Stands in for a ``nn.QuantizedLinear``."""
+
+    def __init__(self, quantised: Codes, bits: int, bias: mx.array | None = None) -> None:
+        super().__init__(quantised, bits)
+        if bias is not None:
+            self.bias = bias
+
+    def __call__(self, x: mx.array) -> mx.array:
+        """Map ``x (..., depth)`` to ``(..., columns)``."""
+        y = self.product(x)
+        return y + self.bias if "bias" in self else y
+
+
+class StoredEmbedding(Stored):
+    """Stands in for a ``nn.QuantizedEmbedding``, an output layer included."""
+
+    def __call__(self, ids: mx.array) -> mx.array:
+        """Return the rows of ``ids``: ``(..., depth)`` float32."""
+        strip, lane = ids // LANES, ids % LANES
+        words = self.codes[strip, :, lane][..., None, :]
+        rows = self.scales[strip, :, lane], self.minima[strip, :, lane]
+        return dequantised(unpacked(words, self.form[1])[..., 0, :], *rows)
+
+    def as_linear(self, x: mx.array) -> mx.array:
+        """Return the scores of ``x (..., depth)``: ``(..., columns)``."""
+        return self.product(x)
+
+
+def quantise(model: nn.Module, bits: int) -> None:
+    """Make a model's matrices codes of so many bits, as ``mlx_lm.convert`` does: MLX's own layers.
+
+    Tables of positions stay, and what has no whole number of groups.
+
+    Raises:
+        BadValue: it is quantised already.
+    """
+    if any(hasattr(layer, "group_size") for layer in model.modules()):
+        raise BadValue(f"bits must be None, got {bits}: the model's weights are codes already")
+
+    def plan(path: str, layer: nn.Module) -> bool | dict[str, int]:
+        is_matrix = type(layer) in (nn.Linear, nn.Embedding)
+        if not is_matrix or path.split(".")[-1] in POSITIONS:
+            return False
+        groups = (size for size in _GROUPS if layer.weight.shape[-1] % size == 0)
+        return next(({"group_size": size, "bits": bits} for size in groups), False)
+
+    from lablib.models.base import seeded  # here: its blocks multiply by these layers
+
+    with seeded(0):  # MLX draws weights first, from the state that others draw from
+        nn.quantize(model, class_predicate=plan)
+
+
+def keep_as_stored(model: nn.Module) -> None:
+    """Put layers of ours in place of a model's quantised ones.
+
+    Where there is no product for them (``stored_weights.obstacle``) all stay as they are; and so do
+    those of experts, and of other codes than affine ones.
+    """
+    if stored_weights.product() is None:
+        return
+    for path in [path for path, layer in model.named_modules() if _is_affine(layer)]:
+        *way, name = path.split(".")
+        owner: Any = model
+        for each in way:
+            owner = owner[int(each)] if isinstance(owner, list) else owner[each]
+        made = _stored(owner[name])
+        made.train(model.training)  # MLX's ``quantize`` forgets it
+        owner[name] = made  # one by one: no more than one is in memory twice
+    pages.give_back()
+
+
+def _is_affine(layer: nn.Module) -> bool:
+    kinds = nn.QuantizedLinear, nn.QuantizedEmbedding
+    return type(layer) in kinds and layer.mode == "affine"
+
+
+def _stored(layer: Any) -> Stored:
+    """Return a layer of ours for one of MLX's; codes get 8 bits or 4, whichever they fit in."""
+    ones = mx.ones_like(layer.scales).astype(mx.float32)
+    how = {"group_size": layer.group_size, "bits": layer.bits}
+    codes = mx.dequantize(layer.weight, ones, mx.zeros_like(ones), **how)  # the codes themselves
+    quantised = codes.astype(mx.uint8), layer.scales, layer.biases
+    bits = 4 if layer.bits <= 4 else 8
+    if isinstance(layer, nn.QuantizedEmbedding):
+        made: Stored = StoredEmbedding(quantised, bits)
+    else:
+        made = StoredLinear(quantised, bits, layer.get("bias"))
+    mx.eval(made.parameters())
+    return made
