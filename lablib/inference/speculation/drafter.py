@@ -14,9 +14,9 @@ again, and again:
 Give it where a draft model would stand: ``SpeculativeTokenIterator(target, Parrot(), prompt)``. It
 remembers nothing, and so it is complete. A memory of its texts is made in ``begin`` (not in
 ``__init__``: texts would share it), one for each text, thinned out in ``select`` and grown in
-``extend``: see ``NGram``. A mistake there raises nothing, but at temperature 0 the ``stats`` of a batch are then
-not the sum of its texts' own. One for the library gets a file beside this one, its name a place
-beside each ``NGram`` in the lists of exports.
+``extend``: see ``NGram``. A mistake there raises nothing, but at temperature 0 the ``stats`` of a
+batch are then not the sum of its texts' own. One for the library gets a file beside this one, its
+name a place beside each ``NGram`` in the lists of exports.
 
 How many tokens may be offered may hang on
 
