@@ -18,9 +18,9 @@ from lablib.inference.engine.job import Job
 from lablib.inference.engine.lane import SPARE, Lane, Models, Reading
 from lablib.validation import BadValue
 
-PATIENCE = 1.5  # rounds for which those who write wait for those who read, in a turn
+PATIENCE = 1.5  # rounds that a text waits in a turn for those who read, if they are not more
 _BUFFER = 256  # tokens by which mlx-lm's caches grow
-_SMALLEST, _SMALL = 8, 32  # tokens of a piece of a prompt: at least; more are worth waiting for
+_SMALLEST, _SMALL = 4, 32  # tokens of a piece of a prompt: at least; more are worth waiting for
 _LATELY = 256  # turns and first tokens that the counts look back over
 
 
@@ -40,7 +40,8 @@ class ContinuousBatch:
         self.max_batch = max_batch
         self.cache_bytes = cache_bytes
         self.waiting: deque[Job] = deque()
-        self.readings: deque[Reading] = deque()
+        self.readings: list[Reading] = []
+        self._is_oldest_first = False
         self.lanes: list[Lane] = []
         self._asked: deque[Job] = deque()
         self._some_cancelled = False
@@ -135,7 +136,7 @@ class ContinuousBatch:
     def _remove(self, jobs: Sequence[Job]) -> None:
         """Take jobs out, wherever they are."""
         self.waiting = deque(job for job in self.waiting if job not in jobs)
-        self.readings = deque(each for each in self.readings if each.job not in jobs)
+        self.readings = [each for each in self.readings if each.job not in jobs]
         for lane in [*self.lanes]:
             if any(job in jobs for job in lane.jobs):
                 self._let_go(lane, jobs)
@@ -202,16 +203,21 @@ class ContinuousBatch:
     # Reading.
 
     def _read_prompts(self) -> list[Job]:
-        """Read pieces of prompts in turn, as long as those who write may wait; let whole ones join.
+        """Read pieces of prompts, as long as those who write may wait; let whole ones join.
 
-        Where nobody writes, the first prompt is read whole.
+        One turn begins with the prompt that came first, the next with the one that is read soonest.
+        Where nobody writes, one is read whole.
         """
-        patience = PATIENCE * median(self._seconds) if self.lanes else math.inf
+        self._is_oldest_first = not self._is_oldest_first
+        patience = self._patience()
         spent = 0.0
         failed: list[Job] = []
         joins: list[Lane] = []
         while self.readings and spent < patience:
-            reading = self.readings[0]
+            if self._is_oldest_first:
+                reading = self.readings[0]
+            else:
+                reading = min(self.readings, key=lambda each: each.unread)
             n = self._piece(reading, patience - spent)
             if spent and n < min(reading.unread, _SMALL):  # in the next turn it is a larger one
                 break
@@ -219,24 +225,30 @@ class ContinuousBatch:
             try:
                 reading.read(n)
             except Exception as error:  # whatever a model raises
-                self.readings.popleft()
+                self.readings.remove(reading)
                 reading.job.fail(error)
                 failed.append(reading.job)
                 continue
             seconds = time.perf_counter() - start
             spent += seconds
-            if n >= _SMALL:
-                self._rate = (self._rate + n / seconds) / 2 if self._rate else n / seconds
-            self.readings.rotate(-1)
+            if n >= _SMALLEST:
+                self._rate = (self._rate or n / seconds) * 0.6 + 0.4 * n / seconds
             if not reading.unread:
-                self.readings.pop()
+                self.readings.remove(reading)
                 joins.append(self._lane_of(reading))
                 joins[-1].joining.append(reading)
-                if not self._seconds or patience == math.inf:
+                if patience == math.inf:
                     break
         for lane in dict.fromkeys(joins):
             failed += self._join(lane)
         return failed
+
+    def _patience(self) -> float:
+        """Return the seconds in a turn for which those who write may wait for those who read."""
+        if not self.lanes:
+            return math.inf
+        writing = sum(len(lane.jobs) for lane in self.lanes)
+        return PATIENCE * median(self._seconds) * max(1.0, len(self.readings) / writing)
 
     def _piece(self, reading: Reading, seconds: float) -> int:
         """Return how many tokens to read next, in about so many seconds."""
