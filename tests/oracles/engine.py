@@ -13,6 +13,7 @@ import asyncio
 import random
 import time
 from importlib import import_module
+from itertools import pairwise
 from statistics import median
 from types import SimpleNamespace
 from typing import Any
@@ -67,6 +68,7 @@ class Arrivals:
 
     def __init__(self, tokenizer: Any, n: int, seconds: float, most: int, turn: int) -> None:
         drawn = random.Random(turn)
+        self.stops = sorted(tokenizer.eos_token_ids)
         self.times = sorted(drawn.uniform(0, seconds) for _ in range(n))
         self.prompts = [tokenizer.encode(each) for each in prompts_of(n, 100 + turn)]
         self.lengths = [drawn.randrange(most // 4, most + 1) for _ in range(n)]
@@ -81,7 +83,7 @@ def ours(model: Any, tokenizer: Any, asked: Arrivals, batch: int, turn: int) -> 
 
             async def client(i: int) -> int:
                 await asyncio.sleep(max(0.0, start + asked.times[i] - clock()))
-                how = {"max_tokens": asked.lengths[i], "seed": 1000 * turn + i, "stop_tokens": ()}
+                how = {"max_tokens": asked.lengths[i], "seed": 1000 * turn + i}
                 return len((await engine.generate(asked.prompts[i], **how)).tokens)
 
             return sum(await asyncio.gather(*map(client, range(len(asked.times)))))
@@ -94,9 +96,12 @@ def theirs(model: Any, asked: Arrivals, batch: int, turn: int) -> float:
     """Return the tokens a second of mlx-lm's generator, into which the same are inserted."""
     mx.random.seed(turn)
     start, waiting, tokens, alive = clock(), 0, 0, 0
-    sampler = make_sampler(temp=1.0)
     made = import_module("mlx_lm.generate").BatchGenerator(
-        model, sampler=sampler, completion_batch_size=batch, prefill_batch_size=min(8, batch)
+        model,
+        sampler=make_sampler(temp=1.0),
+        stop_tokens=[[token] for token in asked.stops],
+        completion_batch_size=batch,
+        prefill_batch_size=min(8, batch),
     )
     while waiting < len(asked.times) or alive:
         now = clock() - start
@@ -117,7 +122,7 @@ def offline(model: Any, asked: Arrivals, batch: int, turn: int) -> float:
     """Return the tokens a second of ``sample_many``, which knows all of them from the start."""
     options = [lablib.SamplerOptions(seed=1000 * turn + i) for i in range(len(asked.times))]
     start = clock()
-    how = {"max_batch": batch, "max_tokens": asked.lengths, "stop_tokens": ()}
+    how = {"max_batch": batch, "max_tokens": asked.lengths, "stop_tokens": asked.stops}
     made = lablib.sample_many(model, asked.prompts, options, **how)
     tokens = sum(sum(each.lengths) for each in made)
     return tokens / (clock() - start)
@@ -163,8 +168,8 @@ class Watch:
 
     def turn(self) -> list[Any]:
         news = self._turn()
-        for job in news:
-            self.times.setdefault(job.row.number, []).append(clock())
+        for each in news:
+            self.times.setdefault(each.row.number, []).append(clock())
         return news
 
 
@@ -193,7 +198,7 @@ async def gaps_once(model: Any, tokenizer: Any, clients: int, length: int, turn:
     before, during = [], []
     for number in numbers:
         times = watch.times[number]
-        for one, two in zip(times[10:], times[11:], strict=False):
+        for one, two in pairwise(times[10:]):
             if two <= start:
                 before.append(two - one)
             elif one <= last[-1]:

@@ -98,8 +98,9 @@ class Decoder:
         """
         if self.judge is not None and drafter is None:
             raise BadType("begin of a drafter must return a drafter, got None")
+        order = None
         if self.rows:
-            self.target.extend(target)
+            order = self.target.extend(target, replace=drafter is None)
             if drafter is not None:
                 self.drafter.extend(drafter)
         else:  # a new batch
@@ -109,6 +110,9 @@ class Decoder:
             self._plain_left = 0
         self.sampler.add(rows)
         self.rows = [*self.rows, *rows]
+        if order is not None:
+            self.sampler.select(order)
+            self.rows = [self.rows[row] for row in order]
         self._logits = logits
         self.counts["target_calls"] += target.calls
         self.counts["draft_calls"] += 0 if drafter is None else drafter.calls

@@ -31,7 +31,7 @@ import mlx.core as mx
 
 SPARE = 64  # tokens: a batch's room to grow, drafts and what rows that parted leave behind
 _GROW_BY = 32  # tokens by which rows grow; more are copied in vain whenever a row leaves or joins
-_FIRST_PIECE = 16  # tokens
+_FIRST_PIECE = 64  # tokens
 _WORTH = 4  # a beginning is copied, not read, if what was read last is at most so many times longer
 
 
@@ -200,7 +200,9 @@ class Models:
         else:
             readers, drafter = [*readings[0].readers], readings[0].drafter
         lane.decoder.join(rows, readers[0], drafter)
-        lane.jobs += [reading.job for reading in readings]
+        jobs = {id(job.row): job for job in lane.jobs}
+        jobs |= {id(reading.job.row): reading.job for reading in readings}
+        lane.jobs = [jobs[id(row)] for row in lane.decoder.rows]  # some may have changed places
 
     def _decoder(self, lane: Lane, job: Job) -> Decoder:
         """Return a decoder of texts that bring their own processors."""
