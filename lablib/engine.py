@@ -100,7 +100,7 @@ class EngineStream(AsyncIterator[str]):
 
     @property
     def stats(self) -> dict[str, Any]:
-        """What is known of the request; see :class:`Completion`."""
+        """Return what is known of the request; see :class:`Completion`."""
         return self.job.stats
 
     def completion(self) -> Completion:

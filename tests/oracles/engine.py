@@ -12,6 +12,8 @@ import argparse
 import asyncio
 import random
 import time
+from collections import Counter
+from contextlib import nullcontext
 from importlib import import_module
 from itertools import pairwise
 from statistics import median
@@ -19,6 +21,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import lablib
+from lablib.cache.same_bits import same_bits
 from lablib.course.tasks import edits, stories, sums
 from lablib.inference.engine import continuous_batch, job
 from lablib.machine.backend import set_threads
@@ -57,6 +60,167 @@ def random_llama(hidden: int, layers: int, context: int = 4096) -> Any:
     model = llama.Model(llama.ModelArgs.from_dict(settings))
     mx.eval(model.parameters())
     return model
+
+
+# --- many clients -------------------------------------------------------------------------------
+class Raises:
+    """A processor that fails at its third token."""
+
+    def __init__(self) -> None:
+        self.n = 0
+
+    def __call__(self, tokens: mx.array, logits: mx.array) -> mx.array:
+        self.n += 1
+        if self.n == 3:
+            raise LookupError("at the third token")
+        return logits
+
+
+def odd(tokens: mx.array, logits: mx.array) -> mx.array:
+    """Leave the odd ids."""
+    return mx.where(mx.arange(logits.shape[-1]) % 2 == 1, logits, -mx.inf)
+
+
+def requests_of(n: int, seed: int, drafts: bool = False) -> list[dict[str, Any]]:
+    """Return requests of many kinds, each with options that fix its text."""
+    drawn = random.Random(seed)
+    kinds: list[dict[str, Any]] = [
+        {"temperature": 0.0},
+        {"temperature": 0.8, "top_p": 0.9},
+        {"top_k": 20, "min_p": 0.05, "repeat_penalty": 1.2},
+        {"stop": [" the", "9;"]},
+        {"stop_tokens": (), "frequency_penalty": 0.3},
+        {"logits_processors": [odd]},
+        {"logits_processors": [lablib.menu.Mirostat(3.0)], "top_logprobs": 2},
+    ]
+    made = []
+    for i, prompt in enumerate(prompts_of(n, seed)):
+        how = {**kinds[i % len(kinds)], "seed": drawn.randrange(1000)}
+        how["max_tokens"] = drawn.randrange(1, 60)
+        if drafts and i % 2:
+            how |= {"rule": ("match", "rejection", "block")[i % 3], "draft_tokens": 2 + i % 3}
+        made.append({"prompt": prompt, **how})
+    return made
+
+
+class Storm:
+    """Clients who come and go at random, some of them wrong; counts how they were answered."""
+
+    bad: tuple[dict[str, Any], ...] = (
+        {"prompt": [10**6]},
+        {"prompt": ""},
+        {"prompt": [1], "max_tokens": 0},
+        {"prompt": [1], "max_tokens": 10**6},
+        {"prompt": [1], "temperature": -1.0},
+        {"prompt": [1], "tempratur": 1.0},
+    )
+
+    def __init__(self, engine: lablib.Engine, asked: list[dict[str, Any]], seed: int) -> None:
+        self.engine, self.asked = engine, asked
+        self.drawn = random.Random(seed)
+        self.answers: Counter[str] = Counter()
+        self.texts: list[tuple[int, str, list[int]]] = []  # of whole ones: request, text, tokens
+
+    async def run(self, clients: int, seconds: float) -> None:
+        """Let clients come within some seconds, again and again, and wait for all answers."""
+        end = time.perf_counter() + seconds
+        await asyncio.gather(*(self.client(end) for _ in range(clients)))
+
+    async def client(self, end: float) -> None:
+        """Come and go until the end."""
+        while True:
+            await asyncio.sleep(self.drawn.expovariate(2.0))
+            if time.perf_counter() >= end:
+                return
+            self.answers["asked"] += 1
+            self.answers[await self.request()] += 1
+
+    async def request(self) -> str:
+        """Ask once; return how it was answered."""
+        number = self.drawn.randrange(len(self.asked))
+        how, fate = self.asked[number], self.drawn.random()
+        if fate < 0.05:
+            return await self.refused()
+        if fate < 0.1:
+            return await self.failed({**how, "logits_processors": [Raises()], "stop": ()})
+        if fate < 0.2:
+            return await self.cancelled(how)
+        if fate < 0.3:
+            return await self.left(how)
+        made = await self.engine.generate(**how)
+        self.texts.append((number, str(made), made.tokens))
+        return "whole"
+
+    async def refused(self) -> str:
+        """Ask for what cannot be."""
+        try:
+            await self.engine.generate(**self.drawn.choice(self.bad))
+        except (ValueError, TypeError):
+            return "refused"
+        return "not refused"
+
+    async def failed(self, how: dict[str, Any]) -> str:
+        """Bring a processor that raises, if the text gets that far."""
+        try:
+            await self.engine.generate(**how)
+        except LookupError:
+            return "failed"
+        return "too short to fail"
+
+    async def cancelled(self, how: dict[str, Any]) -> str:
+        """Give up after a while."""
+        waits = self.drawn.expovariate(2.0)
+        try:
+            await asyncio.wait_for(self.engine.generate(**how), waits)
+        except TimeoutError:
+            return "cancelled"
+        return "done before"
+
+    async def left(self, how: dict[str, Any]) -> str:
+        """Leave after some pieces."""
+        pieces, n = self.engine.stream(**how), self.drawn.randrange(8)
+        async for _ in pieces:
+            n -= 1
+            if n <= 0:
+                break
+        await pieces.aclose()
+        return "left"
+
+    def flips(self, model: Any, tokenizer: Any, **more: Any) -> int:
+        """Count the texts that are not what ``generate`` writes of the same request alone."""
+        alone = {}
+        for number in {each[0] for each in self.texts}:
+            made = lablib.generate(model, tokenizer, **self.asked[number], **more)
+            alone[number] = str(made), made.tokens
+        return sum(alone[number] != (text, tokens) for number, text, tokens in self.texts)
+
+
+def storm(seconds: float, clients: int = 200) -> None:
+    """Print what came of many clients: alone, with drafts, and with the same bits."""
+    target, tokenizer = lablib.load("target")
+    draft, _ = lablib.load("draft")
+    bound = 40 * 2**20
+
+    async def once(asked: list[dict[str, Any]], helper: Any, some: float) -> Storm:
+        async with lablib.Engine(target, tokenizer, helper, cache_bytes=bound) as engine:
+            made = Storm(engine, asked, 1)
+            await made.run(clients, some)
+            stats = engine.stats
+            print("  " + ", ".join(f"{k} {v:,.6g}" for k, v in stats.items()))
+            assert stats["most_cache_bytes"] <= bound
+            assert stats["waiting"] == stats["reading"] == stats["running"] == 0
+            return made
+
+    for name, helper, share in (("plain", None, 0.4), ("drafts", draft, 0.3), ("bits", None, 0.3)):
+        with same_bits() if name == "bits" else nullcontext():
+            asked = requests_of(60, 1, helper is not None)
+            made = asyncio.run(once(asked, helper, seconds * share))
+            more = {} if helper is None else {"draft_model": helper}
+            flips = made.flips(target, tokenizer, **more)
+        answers = dict(made.answers)
+        assert sum(answers.values()) == 2 * answers["asked"]  # nobody is unanswered
+        print(f"{name}: {answers}; {flips} of {len(made.texts)} texts differ", flush=True)
+        assert name != "bits" or not flips
 
 
 # --- throughput ---------------------------------------------------------------------------------
@@ -231,12 +395,14 @@ if __name__ == "__main__":
     parser.add_argument("--seconds", type=float, default=300.0)
     parser.add_argument("--wall", action="store_true")
     given = parser.parse_args()
-    if given.wall:
+    if given.wall or given.what == "storm":
         clock = time.perf_counter
     for module in (continuous_batch, job):
         module.time = SimpleNamespace(perf_counter=clock)
     set_threads(1)
-    if given.what == "throughput":
+    if given.what == "storm":
+        storm(given.seconds)
+    elif given.what == "throughput":
         throughput(given.turns)
     elif given.what == "gaps":
         gaps(given.turns)

@@ -79,7 +79,7 @@ class ContinuousBatch:
 
     @property
     def stats(self) -> dict[str, Any]:
-        """What happens, and what has happened; see ``lablib.Engine``."""
+        """Return what happens, and what has happened; see ``lablib.Engine``."""
         turns, firsts = [*self._turns], [*self._firsts]
         seconds = sum(turn[0] for turn in turns)
         return {
@@ -102,6 +102,7 @@ class ContinuousBatch:
         news = self._let_leave()
         self._admit()
         news += self._read_prompts()
+        self._make_room()
         self._most_bytes = max(self._most_bytes, self.bytes_held())
         rounds = time.perf_counter()
         for lane in [*self.lanes]:
@@ -110,7 +111,6 @@ class ContinuousBatch:
         if self.lanes:
             self._seconds.append(end - rounds)
         self._turns.append((end - start, self._counts["tokens"] - before))
-        self._make_room()
         for job in news:
             if job.ended:
                 self._count(job)
@@ -218,11 +218,13 @@ class ContinuousBatch:
                 reading = self.readings[0]
             else:
                 reading = min(self.readings, key=lambda each: each.unread)
-            n = self._piece(reading, patience - spent)
-            if spent and n < min(reading.unread, _SMALL):  # in the next turn it is a larger one
-                break
             start = time.perf_counter()
             try:
+                if not reading.readers:
+                    self.models.begin(reading)
+                n = self._piece(reading, patience - spent)
+                if spent and n < min(reading.unread, _SMALL):  # in the next turn it is a larger one
+                    break
                 reading.read(n)
             except Exception as error:  # whatever a model raises
                 self.readings.remove(reading)
@@ -235,6 +237,7 @@ class ContinuousBatch:
                 self._rate = (self._rate or n / seconds) * 0.6 + 0.4 * n / seconds
             if not reading.unread:
                 self.readings.remove(reading)
+                self.models.keep(reading)
                 joins.append(self._lane_of(reading))
                 joins[-1].joining.append(reading)
                 if patience == math.inf:

@@ -1,4 +1,4 @@
-"""How much memory the caches of a text take, by its tokens."""
+"""Reckons the memory that the caches of a text take, by its tokens."""
 
 from collections.abc import Sequence
 from typing import Any

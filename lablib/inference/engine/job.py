@@ -80,7 +80,7 @@ class Job:
 
     @property
     def finish_reason(self) -> str | None:
-        """Why it has ended; None if it has not."""
+        """Return why it has ended; None if it has not."""
         if not self.ended:
             return None
         if self.error is not None:
@@ -89,7 +89,7 @@ class Job:
 
     @property
     def stats(self) -> dict[str, Any]:
-        """What is known of it, by the names of ``TokenIterator`` and its relative with drafts."""
+        """Return what is known of it, by the names of ``TokenIterator`` and its relative with drafts."""
         now = time.perf_counter()
         began, seconds = self.began or now, self.last - self.first
         stats = {

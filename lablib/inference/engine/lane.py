@@ -40,21 +40,27 @@ class Reading:
 
     Attributes:
         job: whose text it is.
-        readers: each has read as much of it.
+        readers: each has read as much of it; none before it began.
         drafter: the drafter that began, where the text shares no batch.
         shares: whether it may share one.
         unread: how many tokens are left to read.
         most: the largest piece that is read next; pieces grow, until one knows what they take.
     """
 
-    def __init__(self, job: Job, readers: Sequence[Rewinder], drafter: Any, shares: bool) -> None:
+    def __init__(self, job: Job, shares: bool) -> None:
         self.job = job
-        self.readers = readers
-        self.drafter = drafter
         self.shares = shares
-        self.unread = len(job.row.text) - 1 - readers[0].positions[0]
+        self.readers: Sequence[Rewinder] = ()
+        self.drafter: Any = None
+        self.unread = len(job.row.text) - 1
         self.most = _FIRST_PIECE
-        self._leave = 0 if shares else most_unread(readers[0], drafter)
+        self._leave = 0
+
+    def begin(self, readers: Sequence[Rewinder], drafter: Any = None) -> None:
+        """Go on where the readers stand; the drafter, if there is one, is the text's own."""
+        self.readers, self.drafter = readers, drafter
+        self.unread -= readers[0].positions[0]
+        self._leave = 0 if self.shares else most_unread(readers[0], drafter)
 
     def read(self, n: int) -> None:
         """Read ``n`` tokens more, and wait for it."""
@@ -156,22 +162,30 @@ class Models:
             arguments.check_lengths(model, request.prompts, request.lengths, name="draft model")
 
     def reading(self, job: Job) -> Reading:
-        """Begin to read a job's text."""
-        if not (self._shares and self._fits_tables(job)) or job.alone:
-            readers = [Rewinder(model, kv.make(model)) for model in self.models]
-            return Reading(job, readers, self._begin(readers, 1), shares=False)
-        text = job.row.text[:-1]
-        readers = []
-        for prompt_reader in self._prompt_readers:
-            kept, model = prompt_reader.text, prompt_reader.model
-            shared = arguments.shared_start(kept, text)
-            worth = shared and len(kept) <= _WORTH * shared
-            reader = prompt_reader.begin(text) if worth else Rewinder(model, kv.make(model))
-            readers.append(reader)
-        positions = min(reader.positions[0] for reader in readers)
-        if any(reader.positions[0] > positions for reader in readers):  # one could not go back
-            readers = [Rewinder(model, kv.make(model)) for model in self.models]
-        return Reading(job, readers, None, shares=True)
+        """Return what will read a job's text."""
+        shares = self._shares and self._fits_tables(job) and not job.alone
+        return Reading(job, shares)
+
+    def begin(self, reading: Reading) -> None:
+        """Begin to read a text, after the beginning that it shares with the one read last."""
+        new = [Rewinder(model, kv.make(model)) for model in self.models]
+        if not reading.shares:
+            reading.begin(new, self._begin(new, 1))
+            return
+        text = reading.job.row.text[:-1]
+        kept = self._prompt_readers[0].text
+        if len(kept) <= _WORTH * arguments.shared_start(kept, text):
+            readers = [prompt_reader.begin(text) for prompt_reader in self._prompt_readers]
+            if len({reader.positions[0] for reader in readers}) == 1:  # else one could not go back
+                new = readers
+        reading.begin(new)
+
+    def keep(self, reading: Reading) -> None:
+        """Keep what was read, for one that begins alike."""
+        if reading.shares:
+            text = reading.job.row.text[:-1]
+            for prompt_reader, reader in zip(self._prompt_readers, reading.readers, strict=True):
+                prompt_reader.keep(reader, text)
 
     def _fits_tables(self, job: Job) -> bool:
         """Return whether the text has room for the drafts of longer ones beside it."""
@@ -195,7 +209,6 @@ class Models:
             for i, model in enumerate(self.models):
                 caches = [reading.readers[i].cache for reading in readings]
                 readers.append(side_by_side(model, caches, lengths, _GROW_BY))
-                self._prompt_readers[i].keep(readings[-1].readers[i], rows[-1].text[:-1])
             drafter = self._begin(readers, len(rows))
         else:
             readers, drafter = [*readings[0].readers], readings[0].drafter
