@@ -256,7 +256,7 @@ def test_a_text_that_the_model_fails_at_fails_alone(draft, tokenizer, serve, how
 
     async def client(engine):
         others = [asyncio.create_task(engine.generate(PROMPT, seed=i, **settings)) for i in (0, 1)]
-        await until(lambda: 2 in rows(model))
+        await until(lambda: engine.stats["running"] == 2)
         with pytest.raises((ArithmeticError, ValueError)):
             await engine.generate("Otto", **settings)
         return await asyncio.gather(*others)

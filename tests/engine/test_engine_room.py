@@ -141,6 +141,7 @@ def test_texts_that_outgrow_the_bound_are_evicted_and_read_again(model, tokenize
     assert [each.tokens for each in found] == [each.tokens for each in wanted]
 
 
+@pytest.mark.thorough
 def test_drafted_texts_that_are_evicted_are_those_that_they_are_alone(
     model, draft, tokenizer, serve
 ):

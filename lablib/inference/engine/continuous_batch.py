@@ -43,7 +43,7 @@ class ContinuousBatch:
         self.readings: list[Reading] = []
         self._is_oldest_first = False
         self.lanes: list[Lane] = []
-        self._asked: deque[Job] = deque()
+        self._arrivals: deque[Job] = deque()
         self._some_cancelled = False
         self._rate = 0.0  # tokens of prompts a second, lately
         self._seconds: deque[float] = deque(maxlen=32)  # of the rounds of a turn
@@ -66,7 +66,7 @@ class ContinuousBatch:
 
     def ask(self, jobs: Sequence[Job]) -> None:
         """Let jobs wait for their turn."""
-        self._asked += jobs
+        self._arrivals += jobs
 
     def cancel(self, job: Job) -> None:
         """Let a job leave before the next round."""
@@ -75,7 +75,7 @@ class ContinuousBatch:
     @property
     def is_busy(self) -> bool:
         """Return whether there is anything to do."""
-        return bool(self._asked or self.waiting or self.readings or self.lanes)
+        return bool(self._arrivals or self.waiting or self.readings or self.lanes)
 
     @property
     def stats(self) -> dict[str, Any]:
@@ -83,7 +83,7 @@ class ContinuousBatch:
         turns, firsts = [*self._turns], [*self._firsts]
         seconds = sum(turn[0] for turn in turns)
         return {
-            "waiting": len(self._asked) + len(self.waiting),
+            "waiting": len(self._arrivals) + len(self.waiting),
             "reading": len(self.readings),
             "running": sum(len(lane.jobs) for lane in [*self.lanes]),
             **self._counts,
@@ -98,7 +98,7 @@ class ContinuousBatch:
     def turn(self) -> list[Job]:
         """Bring every text a round further; return the jobs of which there is news."""
         start, before = time.perf_counter(), self._counts["tokens"]
-        self.waiting += [self._asked.popleft() for _ in range(len(self._asked))]
+        self.waiting += [self._arrivals.popleft() for _ in range(len(self._arrivals))]
         news = self._let_leave()
         self._admit()
         news += self._read_prompts()

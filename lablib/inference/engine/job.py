@@ -14,7 +14,7 @@ import mlx.core as mx
 
 
 class Drafting(NamedTuple):
-    """What a request says of drafts; requests that say the same can share a batch."""
+    """A request's own drafts; requests that want the same can share a batch."""
 
     draft_tokens: int
     rule: Any
@@ -89,7 +89,7 @@ class Job:
 
     @property
     def stats(self) -> dict[str, Any]:
-        """Return what is known of it, by the names of ``TokenIterator`` and its relative with drafts."""
+        """Return what is known of it, by the names of ``TokenIterator``."""
         now = time.perf_counter()
         began, seconds = self.began or now, self.last - self.first
         stats = {
