@@ -206,13 +206,14 @@ def lost():
     return made[0]
 
 
+@pytest.mark.grid(lambda drafted, fault: drafted == (fault == "raises"))
 @pytest.mark.parametrize("drafted", [False, True])
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_processor_that_fails_ends_its_own_request(
     model, draft, tokenizer, serve, fault, drafted
 ):
     drafter = [draft] if drafted else []
-    how = {"max_tokens": 25, "stop_tokens": ()}
+    how = {"max_tokens": 15, "stop_tokens": ()}
 
     async def client(engine):
         others = [asyncio.create_task(engine.generate(PROMPT, seed=i, **how)) for i in range(3)]

@@ -56,7 +56,7 @@ async def come(engine, asked):
 
 
 def test_requests_of_all_kinds_get_the_texts_that_they_get_alone(model, tokenizer, serve):
-    asked = requests_of(21, 3)
+    asked = requests_of(14, 3)
     found = serve(lambda engine: come(engine, asked), model)
     assert max(len(call) for call in model.calls) > 3  # side by side
     assert_same(found, alone(model, tokenizer, asked))
@@ -112,7 +112,7 @@ def test_a_drafter_that_cannot_take_more_texts_writes_them_one_by_one(model, tok
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_kind_of_cache_serves(kind, tokenizer, serve):
     model = KINDS[kind]()
-    asked = [{**each, "max_tokens": 30} for each in requests_of(7, 8)]
+    asked = [{**each, "max_tokens": 15} for each in requests_of(6, 8)]
     found = serve(lambda engine: come(engine, asked), model)
     wanted = alone(model, tokenizer, asked)
     assert [each.tokens for each in found] == [each.tokens for each in wanted]
