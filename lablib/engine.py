@@ -147,7 +147,7 @@ class Engine(AbstractAsyncContextManager["Engine"]):
     ``async with``, for one event loop, which is never blocked: a thread of its own computes.
     Leaving the block ends all requests; those that wait get a RuntimeError.
 
-    A long prompt is read in pieces, which take one and a half rounds of those who write. If the
+    A long prompt is read in pieces, which take 1.75 rounds of those who write. If the
     bound on memory is reached, new requests wait, and if texts grow beyond it the youngest gives up
     its cache; it is read again once there is room. A request that is refused, or fails, or has a
     processor that raises, is the only one that hears of it.

@@ -2,17 +2,20 @@
 
 import asyncio
 import math
+from itertools import pairwise
+from statistics import median
 from types import SimpleNamespace
 
 import lablib
 from lablib.cache import kv
-from lablib.inference.engine import continuous_batch, lane
+from lablib.inference.engine import continuous_batch, job, lane
 from lablib.inference.engine.footprint import Footprint
 
 import mlx.core as mx
 import pytest
 from mlx.utils import tree_flatten
 from oracles.engine import random_llama, requests_of
+from oracles.scripted import Ragged, random_table
 
 PROMPT = "On a sunny day, Mia finds"
 LONG = {"max_tokens": 400, "stop_tokens": ()}
@@ -50,7 +53,7 @@ def test_a_long_prompt_is_read_in_pieces_between_the_others_tokens(model, serve,
     assert set(between) <= {(3, 1), (4, 1)}  # after each piece all others get a token
 
 
-def test_pieces_take_one_and_a_half_rounds(model, tokenizer):
+def test_pieces_take_one_and_three_quarters_of_a_round(model, tokenizer):
     batch = lablib.Engine(model, tokenizer)._batch
     reading = SimpleNamespace(unread=10_000, most=10_000)
     batch._rate = 1000.0
@@ -61,9 +64,58 @@ def test_pieces_take_one_and_a_half_rounds(model, tokenizer):
     batch.lanes = [lane.Lane(True)]
     batch.lanes[0].jobs = [None] * 4
     batch._seconds.extend([0.1, 0.1, 7.0])
-    assert batch._patience() == pytest.approx(0.15)
+    assert batch._patience() == pytest.approx(0.175)
     batch.readings = [reading] * 8  # who waits may be more than who writes
-    assert batch._patience() == pytest.approx(0.3)
+    assert batch._patience() == pytest.approx(0.35)
+
+
+class Priced(Ragged):
+    """Its forwards take a time that is known: by the clock that the engine looks at."""
+
+    now = 0.0
+
+    def perf_counter(self):
+        return self.now
+
+    def __call__(self, tokens, cache=None):
+        self.now += 4e-4 + 1e-4 * tokens.size  # seconds: for the weights, and for each token
+        return super().__call__(tokens, cache)
+
+
+def test_eight_clients_go_on_while_a_long_prompt_joins(tokenizer, serve, monkeypatch):
+    model = Priced(random_table(97, len(tokenizer), 1))
+    for module in (continuous_batch, job):
+        monkeypatch.setattr(module, "time", model)
+    long, how = [5] * 2000, {"max_tokens": 3, "stop_tokens": ()}
+    times = []
+
+    async def client(engine):
+        turn = engine._batch.turn
+
+        def noted():
+            news = turn()
+            times.append((model.now, [each.row.number for each in news]))
+            return news
+
+        engine._batch.turn = noted
+        alone = (await engine.generate(long, **how)).stats["prefill_seconds"]
+        writers = [engine.stream([*range(i + 1, i + 20)], **LONG) for i in range(8)]
+        await until(lambda: engine.stats["running"] == 8)
+        await until(lambda: model.shapes[-20:] == [(8, 1)] * 20)
+        start = model.now
+        made = await engine.generate(long, **how)
+        end = model.now
+        for each in writers:
+            each.close()
+        return alone, made.stats["prefill_seconds"], start, end, writers[0].job.row.number
+
+    alone, beside, start, end, number = serve(client, model)
+    ends = [when for when, jobs in times if number in jobs]
+    gaps = [two - one for one, two in pairwise(ends) if one >= start and two <= end]
+    before = median(two - one for one, two in pairwise(ends) if two <= start)
+    assert len(gaps) > 100
+    assert sorted(gaps)[int(0.99 * len(gaps))] <= 3 * before
+    assert beside <= 2 * alone
 
 
 def test_a_short_prompt_does_not_wait_for_a_long_one(model, serve):

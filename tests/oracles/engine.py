@@ -375,17 +375,20 @@ async def gaps_once(model: Any, tokenizer: Any, clients: int, length: int, turn:
 def gaps(turns: int, clients: int = 8, length: int = 2000) -> None:
     """Print how long others wait for a token while a long prompt is read, and it for its first."""
     _, tokenizer = lablib.load("target")
-    for hidden, layers in ((256, 6), (512, 8)):
-        model, found = random_llama(hidden, layers), []
+    config = lablib.llama_config(512, 256, 8, 6, 4, max_positions=4096)
+    models = {
+        "lablib's Llama, 256 x 6": lablib.LanguageModel(config, seed=0),
+        "mlx-lm's Llama, 512 x 8": random_llama(512, 8),
+    }
+    for name, model in models.items():
+        found = []
         for turn in range(turns):
             found.append(asyncio.run(gaps_once(model, tokenizer, clients, length, turn)))
             worst, first, gap, n = found[-1]
             print(f"  99 % of {n} gaps <= {worst:.2f} x {1000 * gap:.1f} ms; first {first:.2f} x")
         worst, first, *_ = (median(column) for column in zip(*found, strict=True))
-        print(
-            f"Llama, {hidden} x {layers}: 99 % of gaps <= {worst:.2f} x the median before; ", end=""
-        )
-        print(f"first token in {first:.2f} x alone", flush=True)
+        bound = f"99 % of gaps <= {worst:.2f} x the median before"
+        print(f"{name}: {bound}; first token in {first:.2f} x alone", flush=True)
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ from lablib.inference.engine.job import Job
 from lablib.inference.engine.lane import SPARE, Lane, Models, Reading
 from lablib.validation import BadValue
 
-PATIENCE = 1.5  # rounds that a text waits in a turn for those who read, if they are not more
+PATIENCE = 1.75  # rounds that a text waits in a turn for those who read, if they are not more
 _BUFFER = 256  # tokens by which mlx-lm's caches grow
 _SMALLEST, _SMALL = 4, 32  # tokens of a piece of a prompt: at least; more are worth waiting for
 _LATELY = 256  # turns and first tokens that the counts look back over
