@@ -51,7 +51,8 @@ class BatchRewinder:
         If the model raises, nothing was read, unless the tokens were to stay: ``stays`` says that
         they are never taken back. A batch reads no trees: ``parents`` is None.
         """
-        self._close_ranks()
+        if self._left is not None:
+            self._close_ranks()
         if stays:
             self.settle()
         elif not self._reads:
@@ -200,7 +201,7 @@ class BatchRewinder:
 
     def _close_ranks(self) -> None:
         """Give up the places of the rows that have left."""
-        if self._left is not None:
+        if self._left is not None:  # asked before, on a token's way
             kv.select(self.cache, self._left)
             self._left = None
 
