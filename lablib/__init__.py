@@ -15,6 +15,7 @@ names below load what they need when they are first used, so that importing the 
     speculative_decode          a text with the help of a draft model, and the statistics
     TokenIterator               token by token, with a promise about the cache
     SpeculativeTokenIterator    the same with drafts: look-up (NGram), models, heads, trees
+    Engine                      a server's: requests join a running batch, and stream
     AsyncMlxLM                  many callers at once, who share what they have in common
     SamplerOptions, Sampler     how a token is drawn; slots for a loop of one's own
     same_bits                   a text's logits to the last bit, however it is read
@@ -68,6 +69,7 @@ __getattr__, __dir__, __all__ = exports(
         "lablib.completion": "Completion",
         "lablib.text": "generate on_text",
         "lablib.text_stream": "stream",
+        "lablib.engine": "Engine",
         "lablib.tools.forecast": "forecast",
         "lablib.tools.saving": "save",
         "lablib.version": "__version__",

@@ -14,6 +14,7 @@ from lablib.course import solution as solution
 from lablib.course.lessons.lesson_08.enumeration import bias as bias
 from lablib.course.plots.chat import chat as chat
 from lablib.definitions import by_definition as by_definition
+from lablib.engine import Engine as Engine
 from lablib.inference import AdaptiveLength as AdaptiveLength
 from lablib.inference import AsyncMlxLM as AsyncMlxLM
 from lablib.inference import Drafter as Drafter

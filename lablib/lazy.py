@@ -23,7 +23,9 @@ _ELSEWHERE = {
     "batch_generate": "generate, which takes a list of prompts",
     "speculative_generate_step": "SpeculativeTokenIterator",
     "generate_step": "TokenIterator",
-    "BatchGenerator": "sample_many",
+    "BatchGenerator": "sample_many, or Engine",
+    "AsyncLLMEngine": "Engine",
+    "AsyncLLM": "Engine",
 }
 
 

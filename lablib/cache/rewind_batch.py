@@ -3,6 +3,9 @@
 In a batch mlx-lm keeps the rows flush right: a row that loses tokens at its end is moved right by
 as many places, and it leaves padding behind on the left. Where that fails, all rows go back to a
 snapshot and read again the tokens that stay, as in ``rewind.py``.
+
+To take a row out copies all others, and so does to add one. So a row that leaves stays where it is
+until the next forward, and one that joins before is written over it.
 """
 
 from collections.abc import Sequence
@@ -19,6 +22,7 @@ from mlx_lm.models.cache import BatchKVCache, BatchRotatingKVCache
 
 _ROOM = 16  # places for the next tokens: with fewer mlx-lm makes a new buffer
 _COMPACT_EVERY = 32  # rewinds after which padding that all rows share is given up
+_PADDING = 32  # tokens of it that are kept where rows take the places of others
 
 
 class BatchRewinder:
@@ -37,6 +41,7 @@ class BatchRewinder:
         self._reads: list[mx.array] = []  # the tokens since settle, (B, T) each
         self._before: Snapshot = []  # the state before them
         self._parted = 0  # how often rows have lost different numbers of tokens
+        self._left: list[int] | None = None  # the places of the rows, if some have left
 
     def forward(
         self, tokens: mx.array, stays: bool = False, parents: Sequence[int] | None = None
@@ -46,6 +51,8 @@ class BatchRewinder:
         If the model raises, nothing was read, unless the tokens were to stay: ``stays`` says that
         they are never taken back. A batch reads no trees: ``parents`` is None.
         """
+        if self._left is not None:
+            self._close_ranks()
         if stays:
             self.settle()
         elif not self._reads:
@@ -105,6 +112,7 @@ class BatchRewinder:
         """
         if max(back) <= 0:
             return
+        self._close_ranks()
         uneven = max(back) > min(back)
         positions = list(map(sub, self.positions, back))
         if not self._roll(back):
@@ -128,17 +136,74 @@ class BatchRewinder:
     def select(self, rows: Sequence[int]) -> None:
         """Keep only these rows; everything that was read so far stays."""
         self.settle()
-        kv.select(self.cache, rows)
+        places = range(len(self.positions)) if self._left is None else self._left
+        self._left = [places[row] for row in rows]
         self.positions = [self.positions[row] for row in rows]
 
-    def extend(self, other: "BatchRewinder") -> None:
-        """Add the rows of another batch of the model, which is used no more."""
+    def extend(self, other: "BatchRewinder", replace: bool = False) -> list[int]:
+        """Add the rows of another batch of the model, which is used no more.
+
+        With ``replace`` they may take the places of rows that have left.
+
+        Returns:
+            The rows in their new order, as numbers: first these, then the others.
+        """
         self.settle()
+        order = list(range(len(self.positions) + len(other.positions)))
+        self.calls += other.calls
+        self.tokens_read += other.tokens_read
+        if replace and self._left is not None and self._has_places(other):
+            return self._write_over(other, self._left)
+        self._close_ranks()
         for layer, more in zip(self.cache, other.cache, strict=True):
             layer.extend(more)
         self.positions += other.positions
-        self.calls += other.calls
-        self.tokens_read += other.tokens_read
+        return order
+
+    def _has_places(self, other: "BatchRewinder") -> bool:
+        """Return whether the rows of another batch fit the places of those that have left."""
+        layers = kv.leaves(self.cache)
+        if not all(isinstance(layer, BatchKVCache) and not layer.empty() for layer in layers):
+            return False
+        free = (kv.rows(self.cache) or 0) - len(self.positions)
+        most = max(self.positions + other.positions)
+        width = layers[0].size()
+        return (
+            free >= len(other.positions)
+            and max(other.positions) <= width
+            and width - most <= max(_PADDING, most // 4)
+        )
+
+    def _write_over(self, other: "BatchRewinder", stay: Sequence[int]) -> list[int]:
+        """Write other rows over those that have left, in place; return the order of all.
+
+        ``stay`` has the places of these rows. Places that nobody takes are given up later.
+        """
+        n_old, both = len(self.positions), self.positions + other.positions
+        free = sorted({*range(kv.rows(self.cache) or 0)} - {*stay})
+        taken = [*stay, *free[: len(other.positions)]]  # the place of each row
+        order = sorted(range(len(both)), key=taken.__getitem__)
+        self.positions = [both[row] for row in order]
+        self._left = sorted(taken) if len(free) > len(other.positions) else None
+        lengths = dict(zip(taken, both, strict=True))
+        offset = mx.array([lengths.get(place, 0) for place in range(len(stay) + len(free))])
+        for layer, more in zip(kv.leaves(self.cache), kv.leaves(other.cache), strict=True):
+            keys, values, _, _, end = layer.state
+            new_keys, new_values, _, _, new_end = more.state
+            for i, n in enumerate(other.positions):
+                if n:
+                    place = taken[n_old + i]
+                    at = slice(place, place + 1), slice(None), slice(end - n, end)
+                    new = slice(i, i + 1), slice(None), slice(new_end - n, new_end)
+                    keys[at], values[at] = new_keys[new], new_values[new]
+            layer.state = keys, values, offset, end - offset, end
+        return order
+
+    def _close_ranks(self) -> None:
+        """Give up the places of the rows that have left."""
+        if self._left is not None:  # asked before, on a token's way
+            kv.select(self.cache, self._left)
+            self._left = None
 
     def _undo(self) -> None:
         """Go back to the snapshot."""

@@ -1,6 +1,7 @@
 # Made from the table in __init__.py by tests/stubs.py.
 from lablib.inference import async_lm as async_lm
 from lablib.inference import decoding as decoding
+from lablib.inference import engine as engine
 from lablib.inference import sampling as sampling
 from lablib.inference import speculation as speculation
 from lablib.inference import steering as steering

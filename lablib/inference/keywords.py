@@ -138,6 +138,28 @@ class SeveralKeywords(SamplersOfEach, RowsKeywords, DraftKeywords, total=False):
     max_batch: int | None
 
 
+class RequestKeywords(TypedDict, total=False):
+    """Those of a request to an :class:`Engine`; of drafts if it has a draft model only."""
+
+    template: dict[str, Any] | None
+    stop: str | Sequence[str]
+    stop_tokens: Collection[int] | None
+    logits_processors: Sequence[LogitsProcessor]
+    draft_tokens: int
+    rule: str | Callable[..., Any] | None
+    trace: bool
+
+
+class EngineKeywords(RequestKeywords, SamplerKeywords, total=False):
+    """Those of a request for one completion."""
+
+    stream: int
+
+
+class EnginesKeywords(RequestKeywords, SamplersOfEach, total=False):
+    """Those of a request for several."""
+
+
 class NoKeywords(TypedDict, total=False):
     """None: whatever else is given is refused, with the name that it has here."""
 

@@ -59,6 +59,22 @@ class Recorder:
         return shifted - np.log(np.exp(shifted).sum())
 
 
+class Ragged(Recorder):
+    """The same, whose rows may have padding on the left."""
+
+    def __call__(self, tokens, cache=None):
+        self.calls.append(tokens.tolist())
+        cache = self.make_cache() if cache is None else cache
+        starts = getattr(cache[0], "left_padding", mx.zeros(len(tokens), mx.int32))
+        entry = tokens.astype(mx.float32)[:, None, :, None]
+        history = self._history(cache[0], entry).astype(mx.int32)
+        self.hook(len(self.calls))
+        self._history(cache[1], entry)
+        places = mx.maximum(mx.arange(1, history.shape[1] + 1) - starts[:, None], 0)
+        sums = mx.cumsum((history + 1) * places, axis=1)[:, -tokens.shape[1] :]
+        return self.rows[sums % len(self.table)]
+
+
 class Recurrent(Recorder):
     """The same, with a state in place of a history: nothing of it can be trimmed."""
 

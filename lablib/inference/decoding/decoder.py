@@ -12,7 +12,7 @@ prompts (``samples``, ``sample_many``, ``generate`` with a list).
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
 
 from lablib.cache.rewind import Rewinder
@@ -94,12 +94,15 @@ class Decoder:
 
         That round reads the end: the last token, or some more (``prompts.most_unread``). Or
         ``target`` has read the prompts whole, and the ``logits (B, V)`` after them are given. The
-        ``drafter`` is the one that ``begin`` returned; it counts where no row is at work yet.
+        ``drafter`` is the one that ``begin`` returned.
         """
         if self.judge is not None and drafter is None:
             raise BadType("begin of a drafter must return a drafter, got None")
+        order = None
         if self.rows:
-            self.target.extend(target)
+            order = self.target.extend(target, replace=drafter is None)
+            if drafter is not None:
+                self.drafter.extend(drafter)
         else:  # a new batch
             self.target = target
             self.drafter = drafter
@@ -107,6 +110,9 @@ class Decoder:
             self._plain_left = 0
         self.sampler.add(rows)
         self.rows = [*self.rows, *rows]
+        if order is not None:
+            self.sampler.select(order)
+            self.rows = [self.rows[row] for row in order]
         self._logits = logits
         self.counts["target_calls"] += target.calls
         self.counts["draft_calls"] += 0 if drafter is None else drafter.calls
@@ -118,7 +124,7 @@ class Decoder:
             verdicts = self.plain_round()
         for row in self.rows:
             if row.left <= 0:
-                self._let_leave()
+                self.let_leave()
                 break
         return verdicts
 
@@ -270,9 +276,10 @@ class Decoder:
         if self.drafter is not None or self.sampler.processors:
             self.sampler.end_round()
 
-    def _let_leave(self) -> None:
-        """Let the rows go that have ended; no forward runs ahead of a row that may."""
-        stay = [index for index, row in enumerate(self.rows) if row.left > 0]
+    def let_leave(self, others: Collection[Row] = ()) -> None:
+        """Let the rows go that have ended, and others; no forward runs ahead of a row that may."""
+        rows = enumerate(self.rows)
+        stay = [index for index, row in rows if row.left > 0 and row not in others]
         self.rows = [self.rows[index] for index in stay]
         self.sampler.select(stay)
         if not stay:

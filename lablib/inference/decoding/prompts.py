@@ -74,6 +74,7 @@ class PromptReader:
 
     Attributes:
         calls: forwards of the model since :meth:`new_calls`.
+        text: the tokens that were read last.
     """
 
     def __init__(self, model: Any, step_size: int) -> None:
@@ -81,29 +82,33 @@ class PromptReader:
         self.calls = 0
         self._step_size = step_size
         self._cache = kv.make(model)
-        self._text: list[int] = []  # the tokens in the cache
+        self.text: list[int] = []  # the tokens in the cache
 
     def read(self, prompt: Sequence[int]) -> kv.Cache:
         """Return a cache of one row, before the last token; the caller must not change it."""
         text = list(prompt[:-1])
-        if text != self._text:
-            reader = self._reader_of(text)
+        if text != self.text:
+            reader = self.begin(text)
             for _ in read_prompt([reader], prompt, self._step_size):
                 pass
-            self.calls += reader.calls
-            self._cache = reader.cache
-            self._text = text
+            self.keep(reader, text)
         return self._cache
+
+    def keep(self, reader: Rewinder, text: list[int]) -> None:
+        """Remember what was read last, and by whom."""
+        self.calls += reader.calls
+        self._cache = reader.cache
+        self.text = text
 
     def new_calls(self) -> int:
         """Return how many forwards nobody has counted yet; they are counted now."""
         calls, self.calls = self.calls, 0
         return calls
 
-    def _reader_of(self, text: list[int]) -> Rewinder:
+    def begin(self, text: list[int]) -> Rewinder:
         """Return a reader that has read the beginning that ``text`` shares with the last one."""
-        shared = shared_start(self._text, text)
-        surplus = len(self._text) - shared
+        shared = shared_start(self.text, text)
+        surplus = len(self.text) - shared
         if surplus and kv.trimmable(self._cache) < surplus:
             return Rewinder(self.model, kv.make(self.model))
         reader = Rewinder(self.model, kv.copy(self._cache), read=shared)

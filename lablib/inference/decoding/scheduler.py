@@ -184,13 +184,22 @@ class ReadPrompts:
 
     def _merged(self, prompt_reader: PromptReader, rows: Rows) -> BatchRewinder:
         """Return one model's reader of all rows, all but the last tokens read."""
-        cache = kv.merge([prompt_reader.read(row.prompt) for row in rows])
-        if self._grow_by is not None:
-            for layer in cache:
-                layer.step = self._grow_by
-        reader = BatchRewinder(prompt_reader.model, cache, [len(row.prompt) - 1 for row in rows])
+        caches = [prompt_reader.read(row.prompt) for row in rows]
+        lengths = [len(row.prompt) - 1 for row in rows]
+        reader = side_by_side(prompt_reader.model, caches, lengths, self._grow_by)
         reader.calls = prompt_reader.new_calls()
         return reader
+
+
+def side_by_side(
+    model: Any, caches: Sequence[kv.Cache], lengths: Sequence[int], grow_by: int | None = None
+) -> BatchRewinder:
+    """Return a reader of texts that a cache each has read, ``lengths`` tokens of them."""
+    cache = kv.merge(caches)
+    if grow_by is not None:
+        for layer in cache:
+            layer.step = grow_by
+    return BatchRewinder(model, cache, lengths)
 
 
 def can_share(models: Sequence[Any], request: arguments.Request, ahead: int = 0) -> bool:

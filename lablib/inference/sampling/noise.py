@@ -1,9 +1,9 @@
 """The random numbers of texts that grow side by side: those of a position, and those of a round.
 
 Each is a hash of a text's key, its position and a *lane*, the number of an independent set. The
-tokens' own draw takes a text's key as it is, one number a position; lane 0 is the race's, and round
-r of speculation has lane r + 1: what is decided there twice, after drafts were refused, is decided
-anew.
+tokens' own draw takes a text's key as it is, one number a position; lane 0 is the race's, and a
+text's round r of speculation has lane r + 1: what is decided there twice, after drafts were
+refused, is decided anew.
 """
 
 from collections.abc import Sequence
@@ -30,7 +30,6 @@ class Noise:
     _keys: np.ndarray  # (B,) uint64
     _texts: list[list[int]]  # of the rows
     _starts: np.ndarray  # (B,) the tokens of their prompts
-    _round: int = 0
     _numbers: np.ndarray | None = None  # of the round, (B, uses), as far as they were asked for
     _by_position: dict[int, mx.array]  # the round's noise, by the tokens before it
 
@@ -38,7 +37,7 @@ class Noise:
         """Return the number of tokens that each text got, ``(B,)``."""
         return np.array([*map(len, self._texts)], np.int64) - self._starts
 
-    def uniforms(self, n: int, lane: int = 1, size: int = 1) -> np.ndarray:
+    def uniforms(self, n: int, lane: int | np.ndarray = 1, size: int = 1) -> np.ndarray:
         """Return random numbers for the next ``n`` positions, other than those that ``draw`` takes.
 
         They are ``(B, n)`` float32 in [0, 1), the same until the texts grow.
@@ -67,7 +66,8 @@ class Noise:
         """
         if self._numbers is None or first + n > self._numbers.shape[1]:
             most = DRAFT + 16 if self._numbers is None else 2 * self._numbers.shape[1]
-            self._numbers = self.uniforms(most, 1 + self._round, size)
+            lanes = np.array([1 + row.rounds for row in self.rows], np.uint64)
+            self._numbers = self.uniforms(most, lanes, size)
         return mx.array(self._numbers[:, first : first + n])
 
     def race(self, weights: mx.array, drafts: mx.array | None) -> mx.array:
@@ -94,7 +94,7 @@ class Noise:
             noise = mx.stack([self._noise_after(len(path), size) for path in paths], axis=1)
         else:
             nodes = range(first, first + len(paths))
-            noise = self.noise(nodes, size, 1 + self._round)
+            noise = self.noise(nodes, size, 1 + self.rows[0].rounds)
         return q / noise
 
     def _noise_after(self, ahead: int, size: int) -> mx.array:
@@ -103,9 +103,8 @@ class Noise:
             self._by_position[ahead] = self.noise(ahead, size)
         return self._by_position[ahead]
 
-    def begin_round(self, number: int) -> None:
+    def begin_round(self) -> None:
         """Begin a round, with random numbers of its own."""
-        self._round = number
         self._numbers = None
         self._by_position = {}
 

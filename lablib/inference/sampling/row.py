@@ -28,6 +28,7 @@ class Row:
         num_ctx: how far back ``repeat_last_n = -1`` looks.
         tokens: its own, with their ``logprobs`` under the raw logits.
         top: the best tokens at each of its own, if asked for.
+        rounds: how many it has had; those of speculation have random numbers of their own.
         log_q: the logarithm of the chance with which each was drawn, where a weight needs it.
         stopped: whether a stop token or a stop string ended it.
         text: prompt and completion.
@@ -50,6 +51,7 @@ class Row:
     logprobs: list[float] = field(default_factory=list)
     top: list[Best] = field(default_factory=list)
     log_q: list[float] = field(default_factory=list)
+    rounds: int = 0
     stopped: bool = False
     text: list[int] = field(init=False)
     start: int = field(init=False)

@@ -56,12 +56,13 @@ class TextSampler(Noise):
     """Draws the tokens of texts that grow side by side; their owner appends to the texts.
 
     Args:
-        processors: of each text, see ``TextProcessors``.
+        processors: of each text that brings none of its own, see ``TextProcessors``.
         coupled: whether target and draft draw with the same noise (``rules.coupled``).
         n_known: how many of a model's ids the tokenizer knows, the first ones; None: all.
 
     Attributes:
         rows: the texts that still grow.
+        processors: whether any text has some.
         greedy: whether every text takes the best token always (temperature 0).
     """
 
@@ -71,7 +72,7 @@ class TextSampler(Noise):
         coupled: bool = False,
         n_known: int | None = None,
     ) -> None:
-        self.processors = tuple(processors)
+        self._processors = tuple(processors)
         self._couples = coupled
         self._n_known = n_known
         self.begin()
@@ -79,13 +80,13 @@ class TextSampler(Noise):
     def begin(self) -> None:
         """Begin a batch; no text is in it yet."""
         self.use([])
-        self.begin_round(0)
+        self.begin_round()
 
     def add(self, rows: Sequence[Row]) -> None:
         """Add texts."""
-        if self.processors:
-            for row in rows:
-                row.processors = TextProcessors(self.processors, row.text)
+        for row in rows if self._processors else ():
+            if row.processors is None:
+                row.processors = TextProcessors(self._processors, row.text)
         self.use([*self.rows, *rows])
 
     def select(self, kept: Sequence[int]) -> None:
@@ -95,6 +96,7 @@ class TextSampler(Noise):
     def use(self, rows: Sequence[Row]) -> None:
         """Go on with these texts."""
         self.rows = tuple(rows)
+        self.processors = any(row.processors is not None for row in rows)
         self.greedy = bool(rows) and all(row.options.temperature == 0 for row in rows)
         self.coupled = self._couples and not self.greedy
         self._keys = np.array([row.key for row in rows], np.uint64)
@@ -112,11 +114,11 @@ class TextSampler(Noise):
 
     def end_round(self) -> None:
         """End a round: the texts have grown by what was decided, and random numbers are new."""
-        if self.processors:
-            for row in self.rows:
-                if row.processors is not None:
-                    row.processors.end_round()
-        self.begin_round(self._round + 1)
+        for row in self.rows:
+            row.rounds += 1
+            if row.processors is not None:
+                row.processors.end_round()
+        self.begin_round()
 
     def raw(self, logits: mx.array) -> mx.array:
         """Return a model's logits as all here takes them: float32, -inf for ids without a text."""
@@ -206,10 +208,12 @@ class TextSampler(Noise):
         rows = []
         for i, row in enumerate(self.rows):
             positions = []
+            if row.processors is None:
+                rows.append(raw[i : i + 1])
+                continue
             for place, n in enumerate(before_each(raw, drafts)):
                 before = drafts[i, :n] if drafts is not None and n else None
-                changed: Any = row.processors
-                positions.append(changed.apply(raw[i : i + 1, place], before))
+                positions.append(row.processors.apply(raw[i : i + 1, place], before))
             rows.append(mx.stack(positions, axis=1))
         return mx.concatenate(rows)
 

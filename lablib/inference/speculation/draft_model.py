@@ -82,6 +82,11 @@ class DraftModel(Drafter):
         """Go on with these texts."""
         self._reader.select(rows)
 
+    def extend(self, other: Self) -> None:
+        """Go on with the texts of another, too."""
+        self._reader.extend(other._reader)
+        self.calls = self._reader.calls
+
     def finish(self, text: Sequence[int]) -> None:
         """Leave the cache at ``text`` but its last token: the last draft, if it stayed, is read."""
         end = max(0, len(text) - 1)

@@ -13,10 +13,10 @@ again, and again:
 
 Give it where a draft model would stand: ``SpeculativeTokenIterator(target, Parrot(), prompt)``. It
 remembers nothing, and so it is complete. A memory of its texts is made in ``begin`` (not in
-``__init__``: texts would share it), one for each text, and thinned out in ``select``: see
-``NGram``. A mistake there raises nothing, but at temperature 0 the ``stats`` of a batch are then
-not the sum of its texts' own. One for the library gets a file beside this one, its name a place
-beside each ``NGram`` in the lists of exports.
+``__init__``: texts would share it), one for each text, thinned out in ``select`` and grown in
+``extend``: see ``NGram``. A mistake there raises nothing, but at temperature 0 the ``stats`` of a
+batch are then not the sum of its texts' own. One for the library gets a file beside this one, its
+name a place beside each ``NGram`` in the lists of exports.
 
 How many tokens may be offered may hang on
 
@@ -107,6 +107,13 @@ class Drafter:
 
     def select(self, rows: Sequence[int]) -> None:
         """Go on with these texts of the batch only."""
+
+    def extend(self, other: Self) -> None:
+        """Go on with the texts of another session, too, behind these.
+
+        One that remembers nothing of its texts needs no more; one that does must write this as it
+        writes ``select``. Otherwise an ``Engine`` writes its texts one by one.
+        """
 
     def finish(self, text: Sequence[int]) -> None:
         """Leave the cache of the only text at ``text`` without its last token."""

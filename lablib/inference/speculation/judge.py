@@ -40,7 +40,6 @@ class Judge:
         sampler: samples both models.
         rule: its name in ``rules.RULE``, or a function.
         vocab_size: the number of token ids.
-        stops: ids that end a text.
         trace: whether verdicts hold ``p``, ``q`` and their overlaps.
     """
 
@@ -51,13 +50,11 @@ class Judge:
         sampler: TextSampler,
         rule: str | rules.Rule,
         vocab_size: int,
-        stops: frozenset[int] = frozenset(),
         trace: bool = False,
     ) -> None:
         self.sampler = sampler
         self.rule = rule
         self.vocab_size = vocab_size
-        self.stops = stops
         self.trace = trace
 
     @property
@@ -141,7 +138,8 @@ class Judge:
                 drawn.top(row)[:end] if drawn.best else (),
                 *saw,
             )
-            verdicts.append(verdict.until(self.stops) if self.stops else verdict)
+            stops = self.sampler.rows[row].stops
+            verdicts.append(verdict.until(stops) if stops else verdict)
         check_finite("target", needed)
         if queued.draft_finite is not None:
             check_finite("draft", listed(queued.draft_finite))

@@ -62,3 +62,7 @@ class NGram(Drafter):
     def select(self, rows: Sequence[int]) -> None:
         """Go on with these texts."""
         self._indexes = [self._indexes[row] for row in rows]
+
+    def extend(self, other: Self) -> None:
+        """Go on with the texts of another, too."""
+        self._indexes += other._indexes

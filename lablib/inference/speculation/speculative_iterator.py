@@ -169,7 +169,7 @@ def speculative_decoder(
     coupled = rule == "coupled"
     sampler = TextSampler(request.processors, coupled, request.n_known)
     kind = TreeJudge if drafter.trees else Judge
-    judge = kind(sampler, rule, vocab_size_of(target), request.stops, trace)
+    judge = kind(sampler, rule, vocab_size_of(target), trace)
     return Decoder(sampler, judge, length, closable=closable, label=lambda row: "target")
 
 
