@@ -132,7 +132,7 @@ claim(
 claim(
     "They differ because the last products have no digit left but one, so each step there is "
     "rounded by much.",
-    0 < products[products > 0][-1] < 2e-45,
+    0 < float(products[products > 0][-1]) < 2e-45,
 )
 ratio = [vanishes(each) / vanishes(each.astype(np.float32)) for each in told]
 lengths = [len(tokenizer.encode(each.prompt + each.answer)) for each in stories.problems(0, 40)]
