@@ -43,35 +43,37 @@ claim("Six stories are told at each temperature.", {*map(len, teller.stories.val
 texts = {t: ["".join(one.tokens) for one in told] for t, told in teller.stories.items()}
 claim("At 0 all six are the same.", len(texts[0.0]) == 6 and len({*texts[0.0]}) == 1)
 claim(
-    "Up to 1 hardly one is wrong; at 2 hardly one is right.",
-    all(right[t] >= 5 for t in right if t <= 1) and right[2.0] <= 1,
+    "Up to 1.25 none is wrong; from 1.75 on none is right.",
+    all(n == (6 if t <= 1.25 else 0) for t, n in right.items() if t != 1.5),
 )
 claim(
     "Every story goes on after She is, and the dark bar is the word that came.",
     all(meet(teller, t, n) for t in texts for n in range(1, 7)),
 )
-pieces = [int(teller.order[i]) for i, word in enumerate(teller.words) if "…" in word]
+halves = [i for i, word in enumerate(teller.words) if "…" in word]
+pieces = [int(teller.order[i]) for i in halves]
 greedy = {"temperature": 0, "max_tokens": 4, "stop_tokens": tokenizer.eos_token_ids, "seed": 0}
 wholes = [
     tokenizer.decode([piece, *lablib.sample_n(model, [*begun, piece], 1, **greedy).tokens[0]])
     for piece in pieces
 ]
 claim(
-    "Two bars have only the first piece of a word (…): upset and sorry.",
-    [whole.split()[0] for whole in wholes] == ["upset", "sorry"],
+    "Two bars have only the first piece of a word: ␣… begins upset, a space alone, and s… begins "
+    "sorry.",
+    {teller.words[row]: whole.split()[0] for row, whole in zip(halves, wholes, strict=True)}
+    == {"␣…": "upset", "s…": "sorry"},
 )
 best = [teller.compute(t, 1)["chances"][0] for t in (0.25, 0.5, 1.0, 1.5, 2.0)]
 others = [teller.compute(t)["chances"][teller.SHOWN :].sum() for t in (1.0, 2.0)]
 claim(
-    "The bars say why: the best word loses, and all others, with about one chance in a hundred "
-    "at 1, have about a third at 2.",
+    "The bars say why: the best word loses, and all others, with 0.01 in the model's own eyes, "
+    "have a third.",
     (np.diff(best) < 0).all() and np.allclose(others, (0.01, 0.33), atol=(0.004, 0.03)),
 )
-rare = sum(min(one.probabilities) < 0.001 for one in teller.stories[2.0])
 claim(
-    "In most stories at 2 a token was drawn to which the model had given less than one chance in "
-    "a thousand, and it had to go on from there.",
-    rare > 3,
+    "So in each story at 2 a token was drawn to which the model had given less than one chance in "
+    "a thousand (the last row), and it had to go on from there.",
+    rare[-1] == 6 and teller.values["temperature"] == 2,
 )
 good = story.answer
 wrong = (good.replace(" She ", " He ", 1), good.replace(" a smile", " the snow"))
@@ -90,22 +92,26 @@ def expects(who, place, charms):
     return sum(p[tokenizer.encode(f" {charm}")[1]].item() for charm in charms)
 
 
+told = [lablib.generate(model, tokenizer, o, temperature=0.5, seed=1) for o in openings[:2]]
 claim(
-    "To this model Zelda's elephant in the kitchen is a thing: it expects pretty, shiny or lovely.",
-    expects("Zelda", "kitchen", grammar.THING_CHARMS) > 0.8,
+    "To this model Zelda's elephant in the kitchen is a thing, and pretty; Mia's in the park is an "
+    "animal, and tame.",
+    expects("Zelda", "kitchen", grammar.THING_CHARMS) > 0.8
+    and expects("Mia", "park", grammar.ANIMAL_CHARMS) > 0.5
+    and [word in text for word, text in zip(("tame", "pretty"), told, strict=True)] == [True] * 2,
 )
+kitchen = " finds a tiny kite in the kitchen."
+begins = [tokenizer.encode(f"One sunny morning, {who}{kitchen}") for who in ("Zelda", "Mia")]
+he, she = (tokenizer.encode(word)[1] for word in (" He", " She"))
+odds = [np.array(model(mx.array([text]))[0, -1].astype(mx.float32))[[he, she]] for text in begins]
 claim(
-    "When Mia finds one in the park, it expects an animal's word.",
-    expects("Mia", "park", grammar.ANIMAL_CHARMS) > 0.5,
+    "And Zelda becomes a he, because the pieces of an unknown name tell the model nothing of a "
+    "girl.",
+    told[1].startswith(" He") and odds[0][0] > odds[0][1] and odds[1][0] < odds[1][1] - 5,
 )
-cut = {word: tokenizer.encode(f" {word}")[1:] for word in ("kitten", "elephant")}
 claim(
     "Elephant is cut into pieces, some of them single letters.",
-    sum(len(tokenizer.decode([token]).strip()) == 1 for token in cut["elephant"]) > 1,
-)
-claim(
-    "(Kitten is cut too, but its pieces stood together in many stories.)",
-    len(cut["kitten"]) == 3 and told.count("kitten") > 4,
+    sum(len(tokenizer.decode([token]).strip()) == 1 for token in tokenizer.encode(" elephant")) > 1,
 )
 
 # %% after vote-answer
@@ -116,7 +122,8 @@ claim(
 )
 settled, wrongly = (race.compute(64, each)["settled"] for each in asked)
 claim(
-    "At first the second could still overtake it; in the end all votes that are left are too few.",
+    "From the second dashed line on it can't lose: even all the votes that are left could not lift "
+    "the second over it.",
     end["since"] < settled < 64
     and all(race.compute(n, this)["leader"] == truth for n in range(settled, 65)),
 )
@@ -127,8 +134,8 @@ claim(
     int(found["leader"]) == (int(found["truth"]) + 1) % 10 and wrongly > 0,
 )
 claim(
-    "The right answer's share is how often a single sample is right.",
-    found["votes"][found["truth"]] == sum(a == found["truth"] for a in asked[other].answers),
+    "The right answer's share, 29 of 64 and 19 of 64 here, is how often a single sample is right.",
+    [sum(a == each.truth for a in each.answers) for each in asked.values()] == [29, 19],
 )
 
 
@@ -156,19 +163,33 @@ claim(
     sure.mean() > 0.5,
 )
 claim("There the draft is right.", guesses.agree[sure].all())
-claim(
-    "It is wrong where several words fit, and the slider stands at such a place.",
-    (guesses.p.max(axis=1)[~guesses.agree] < 0.8).all()
-    and not guesses.agree[guesses.controls["token"].value - 1],
-)
 there = guesses.compute(guesses.controls["token"].value)
 (draft_words, draft_p), (target_words, target_p) = (
     zip(*there[name][:3], strict=True) for name in ("draft", "target")
 )
 claim(
-    "Compare the bars: both models expect the same words with much the same chances, and the draw "
-    "took another one than the best.",
-    draft_words == target_words
+    "It is wrong where several words fit, as at the frame: both models expect the same words with "
+    "much the same chances, and the draw took another one than the best (dark).",
+    (guesses.p.max(axis=1)[~guesses.agree] < 0.8).all()
+    and not guesses.agree[guesses.controls["token"].value - 1]
+    and draft_words == target_words
     and np.allclose(draft_p, target_p, atol=0.05)
     and there["written"] != target_words[0],
+)
+
+
+def written_alike(place):
+    """Return how many tokens of the text the draft, at temperature 0, writes from a place on."""
+    ahead = lablib.TokenIterator(draft, text[:place], temperature=0, max_tokens=len(text) - place)
+    alike = [token.id == came for token, came in zip(ahead, text[place:], strict=False)]
+    return [*alike, False].index(False)
+
+
+claim(
+    "The guesses up to the next orange one are those that the target would keep, because up to "
+    "there the draft would have written the same text.",
+    all(
+        written_alike(len(start) + n) == [*guesses.agree[n:], False].index(False)
+        for n in range(0, len(guesses.agree), 4)
+    ),
 )

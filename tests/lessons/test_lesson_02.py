@@ -3,12 +3,14 @@
 import lablib
 from lablib.cache import kv
 from lablib.course.lessons.lesson_02.widgets import (
+    COMPUTED,
+    KEPT,
     Attending,
-    CacheCost,
     CacheMemory,
     Shape,
     attention_weights,
     forward_cost,
+    token_times,
 )
 
 import mlx.core as mx
@@ -58,7 +60,8 @@ def test_a_new_token_changes_no_row_of_the_others(tiny: lablib.LanguageModel) ->
 def test_with_a_cache_one_row_is_computed_and_the_keys_are_kept() -> None:
     weights = np.array([np.tri(3) / [[1], [2], [3]]] * 2)
     widget = Attending(["On", " a", " day"], weights)
-    assert "3 queries, keys and values, all of them anew" in widget.view.caption
+    assert "2 keys and values are kept" in widget.view.caption  # it begins with the idea
+    assert "3 queries, keys and values, all of them anew" in widget.set(way="recompute")
     (before,) = read(widget.draw(widget.compute(3, 1, "recompute")))
     assert sum(mark.get("fill") == widget.NOW for mark in before) == 6
     assert "2 keys and values are kept" in widget.set(way="keep")
@@ -70,40 +73,10 @@ def test_with_a_cache_one_row_is_computed_and_the_keys_are_kept() -> None:
     assert "'a' arrives" in widget.set(tokens=2)
 
 
-@pytest.mark.parametrize(("prompt", "new"), [(1, 2), (7, 5), (256, 256)])
-def test_cache_cost_counts_every_forward(prompt: int, new: int) -> None:
-    data = CacheCost().compute(prompt=prompt, new=new)
-    assert data["without a cache"][-1] == sum(prompt + i for i in range(new))
-    assert data["with a cache"][-1] == prompt + new - 1
-    assert len(data["written"]) == new
-
-
-def test_cache_cost_is_what_the_engine_does() -> None:
-    model = lablib.LanguageModel(lablib.llama_config(16, d_model=8, n_heads=2, n_layers=1), seed=0)
-    iterator = lablib.TokenIterator(model, [1, 2, 3], max_tokens=5, temperature=0.0)
-    assert len(list(iterator)) == 5
-    assert iterator.stats["token_forwards"] == CacheCost().compute(3, 5)["with a cache"][-1]
-
-
-def test_cache_cost_moves_and_speaks() -> None:
-    widget = CacheCost()
-    assert "4,064 tokens without" in widget.view.caption
-    assert "95 with one" in widget.view.caption
-    assert "95 with one" not in widget.set(new=96)
-
-
-def test_cache_cost_draws_what_is_read_again() -> None:
-    widget = CacheCost()
-    data = widget.compute(4, 8)
-    each, so_far = (curves(panel) for panel in charted(widget.chart(data)))
-    assert each["without a cache"] == [4, 5, 6, 7, 8, 9, 10, 11]
-    assert each["with a cache"] == [4, *[1] * 7]
-    assert so_far["with a cache"] == list(range(4, 12))
-    (again,) = (mark["area"] for mark in widget.chart(data).marks[0] if "area" in mark)
-    (straight,) = (mark["line"] for mark in widget.chart(data).marks[1] if "label" not in mark)
-    assert straight == [[1, 4], [8, 8 * 4]]
-    lost = sum(y for _, y in again[:8]) - sum(y for _, y in again[8:])
-    assert lost == data["without a cache"][-1] - data["with a cache"][-1]
+def test_token_times_draw_what_is_kept_and_what_is_computed_in_their_colours() -> None:
+    chart = token_times([3.0, 1.0, 1.0], [3.0, 4.0, 5.0])
+    assert curves(charted(chart)[0]) == {"with a cache": [3, 1, 1], "without": [3, 4, 5]}
+    assert [mark["colour"] for mark in chart.marks[0]] == [KEPT, COMPUTED]
 
 
 def test_cache_memory_is_the_formula() -> None:

@@ -11,7 +11,7 @@ from lablib import LanguageModel, llama_config
 from lablib.course import lessons
 from lablib.course.lessons.lesson_00a.widgets import Product
 from lablib.course.lessons.lesson_00b.widgets import Stream
-from lablib.course.lessons.lesson_02.widgets import LARGE, Attending, CacheCost, CacheMemory, Shape
+from lablib.course.lessons.lesson_02.widgets import LARGE, Attending, CacheMemory, Shape
 from lablib.course.lessons.lesson_03.widgets import HeatCost, Penalties, StoryCounts
 from lablib.course.lessons.lesson_05.widgets import OverOptimisation
 from lablib.course.lessons.lesson_06.widgets import Stopping
@@ -104,7 +104,6 @@ EVERY: dict[type[ChartExplorer], Callable[[], ChartExplorer]] = {
     ),
     Stream: _stream,
     Attending: lambda: Attending(["On", " a", " day"], np.array([np.tri(3) / [[1], [2], [3]]] * 2)),
-    CacheCost: CacheCost,
     CacheMemory: lambda: CacheMemory({"ours": Shape(8, 3, 3, 64, 3e6), **LARGE}),
     Penalties: lambda: Penalties([f"word{i}" for i in range(10)], [1.0] * 10, ["word1", "word2"]),
     HeatCost: _heat_cost,

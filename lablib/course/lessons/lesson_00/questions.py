@@ -19,7 +19,7 @@ QUESTIONS = [
     ),
     Question(
         "00.q4",
-        "A model errs in every second answer. Of 64 answers to one question one leads in the end. "
+        "A model errs about every second time. Of 64 answers to one question one leads in the end. "
         "From which on was it ahead for good?",
         ("before the 10th", "between the 10th and the 30th", "later"),
     ),

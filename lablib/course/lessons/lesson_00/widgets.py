@@ -82,7 +82,7 @@ class StoryTeller(Explorer):
         verdicts = sorted({*map(_verdict, every)})
         panel = ranked(self.SHOWN + 2, "what could stand in the frame", end=1.55, high=170)
         about = {"looks": LOOKS, "about": "the model gave it", "beside": 0.56, "verdicts": verdicts}
-        keys = [(WARM, "the model gave it", True), (LIGHT, "→ this temperature"), (DARK, "came")]
+        keys = [(WARM, "at temperature 1", True), (LIGHT, "→ this temperature"), (DARK, "came")]
         self.constants = {"texts": texts, "panels": [panel], "keys": keys, **about}
         again = {"story": slider(1, 1, tries, label="another story")} if tries > 1 else {}
         super().__init__(temperature=slider(0.5, 0.0, 2.0, 0.25), **again)

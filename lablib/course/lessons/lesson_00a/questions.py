@@ -22,8 +22,8 @@ QUESTIONS = [
     ),
     Question(
         "00a.q4",
-        "Random numbers between 0 and 1 are multiplied, one after the other. After how many is the "
-        "product 0 for a computer?",
+        "A small model reads stories. The probabilities that it gave their tokens, mostly near 1, "
+        "are multiplied, one after the other. After how many is the product 0 for a computer?",
     ),
     Question(
         "00a.m1",

@@ -10,8 +10,8 @@ QUESTIONS = [
     ),
     Question(
         "00b.q2",
-        "A model has read 18 tokens, and its vocabulary is 512. How many scores does it return?",
-        ("1", "18", "512", "18 × 512"),
+        "A model has read 20 tokens, and its vocabulary is 512. How many scores does it return?",
+        ("1", "20", "512", "20 × 512"),
     ),
     Question(
         "00b.q3",

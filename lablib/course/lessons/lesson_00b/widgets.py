@@ -16,7 +16,7 @@ from scipy.special import softmax
 
 
 class Stream(ChartExplorer):
-    """A token's vector, block after block, and what the model would say next behind each.
+    """A token's vector, block after block, and what the model would say next after each.
 
     Args:
         model: a language model whose first layers can be had alone.
@@ -40,7 +40,7 @@ class Stream(ChartExplorer):
         )
 
     def compute(self, after: str, blocks: int) -> dict[str, Any]:
-        """Return the first guess behind each block so far with its chance, and the last one."""
+        """Return the first guess after each block so far with its chance, and the last one."""
         chances = self.chances[after]
         best = chances.argmax(axis=-1).tolist()
         return {
@@ -50,10 +50,11 @@ class Stream(ChartExplorer):
             "chances": [float(chances[n, best[n]]) for n in range(blocks + 1)],
             "last": best[-1],
             "last_chance": float(chances[-1, best[-1]]),
+            "lasts": chances[: blocks + 1, best[-1]].tolist(),
         }
 
     def chart(self, data: dict[str, Any]) -> Chart:
-        """Draw the stream and its blocks, and beside each block what would be said behind it."""
+        """Draw the stream and its blocks, and beside each block what would be said after it."""
         now, rows = data["blocks"], self.blocks + 1
         way: list[dict[str, Any]] = [
             {"line": [[0.1, -now], [0.1, -self.blocks]], "colour": REST, "wide": 2},
@@ -68,12 +69,15 @@ class Stream(ChartExplorer):
             way += [box, {"line": [[0.1, -n], [0.28, -n]], **look}]
             way.append({"dot": [0.1, -n], "colour": DARK if passed else REST, "r": 5})
         said: list[dict[str, Any]] = []
-        for n, (guess, chance) in enumerate(zip(data["guesses"], data["chances"], strict=True)):
-            word, bar = visible(self.words[guess]), [0, chance, -n - 0.36, -n + 0.36]
-            note = f"Behind {n} blocks: “{word}” with {number(chance)}."
+        last, guessed = visible(self.words[data["last"]]), (data["guesses"], data["chances"])
+        for n, (guess, chance, own) in enumerate(zip(*guessed, data["lasts"], strict=True)):
+            word, bar = visible(self.words[guess]), [0, chance, -n - 0.16, -n + 0.36]
+            note = f"After {n} blocks: “{word}” with {number(chance)}."
             fill = DARK if guess == data["last"] else LIGHT
             said.append({"bar": bar, "fill": fill, "note": note})
-            said.append({"text": f"{word} {number(chance)}", "at": [chance + 0.02, -n - 0.15]})
+            note = f"After {n} blocks: “{last}” with {number(own)}."
+            said.append({"bar": [0, own, -n - 0.36, -n - 0.16], "fill": DARK, "note": note})
+            said.append({"text": f"{word} {number(chance)}", "at": [chance + 0.02, -n - 0.05]})
         y = axis(0.5 - rows, 0.5, "", [], bare=True)
         high = 27 * rows
         ticks = [(value, f"{value:g}") for value in (0, 0.5, 1)]
@@ -95,14 +99,14 @@ class Stream(ChartExplorer):
                 side=24,
             ),
         ]
-        keys = [(LIGHT, "its first guess there"), (DARK, "the same as its last")]
+        keys = [(LIGHT, "its first guess there"), (DARK, f"“{last}”, its last guess")]
         return Chart(panels, [way, said], keys)
 
     def caption(self, data: dict[str, Any]) -> str:
-        """Name the guess behind these blocks, and the one behind all of them."""
+        """Name the guess after these blocks, and the one after all of them."""
         here, end = (visible(self.words[i]) for i in (data["guesses"][-1], data["last"]))
         chance = number(data["chances"][-1])
-        said = f"After “{data['after']}”, behind {data['blocks']} of {self.blocks} blocks: “{here}”"
+        said = f"{data['after']}, after {data['blocks']} of {self.blocks} blocks: “{here}”"
         if data["blocks"] == self.blocks:
             return f"{said} with {chance}."
         return f"{said} with {chance}; in the end “{end}” with {number(data['last_chance'])}."

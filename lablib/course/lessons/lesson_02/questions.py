@@ -4,12 +4,6 @@ from lablib.course.checks.predictions import Question
 
 QUESTIONS = [
     Question(
-        "02.q1",
-        "A query and a key, random numbers about 1 in size, make a score: multiply number by "
-        "number, add up. Both get 16 times as long. How much larger are the scores?",
-        ("16 times", "4 times", "as large as before"),
-    ),
-    Question(
         "02.q2",
         "A token is added at the end of a text. Where do the keys of the other tokens change?",
         ("in no layer", "in all layers but the first", "in every layer"),

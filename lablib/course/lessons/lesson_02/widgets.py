@@ -5,13 +5,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from lablib.course.plots.chart import Chart, ChartExplorer
-from lablib.course.plots.charts import COLOURS, TINTS, WARM, axis, curves, lines, panel
+from lablib.course.plots.charts import COLOURS, TINTS, WARM, axis, lines, panel
 from lablib.course.plots.explorer import choice, slider
 
 import mlx.core as mx
 import mlx.nn as nn
 import numpy as np
 from mlx.utils import tree_flatten
+
+COMPUTED, KEPT = COLOURS[1], COLOURS[2]  # in all pictures of this lesson
 
 
 def attention_weights(model: nn.Module, tokens: Sequence[int]) -> np.ndarray:
@@ -54,7 +56,7 @@ class Attending(ChartExplorer):
         weights: as ``attention_weights`` returns them, of these tokens.
     """
 
-    NOW, KEPT, FUTURE = COLOURS[1], TINTS[2], "#E4E4E4"
+    NOW, KEPT, FUTURE = COMPUTED, TINTS[2], "#E4E4E4"  # letters stand on what is kept
     SHADES = ("#F4F9FD", "#E3F0FA", "#C3DFF3", "#97C7EA", "#66ACE0", "#3D93D4")
     STEPS = (0.02, 0.06, 0.12, 0.25, 0.5)  # where one shade ends and the next begins
 
@@ -63,7 +65,7 @@ class Attending(ChartExplorer):
         super().__init__(
             tokens=slider(len(pieces), 2, len(pieces), label="tokens so far"),
             layer=slider(min(7, len(weights)), 1, len(weights)),
-            way=choice("recompute", ["recompute", "keep"], label="older keys and values"),
+            way=choice("keep", ["keep", "recompute"], label="older keys and values"),
         )
 
     def compute(self, tokens: int, layer: int, way: str) -> dict[str, Any]:
@@ -90,8 +92,11 @@ class Attending(ChartExplorer):
             marks += [self._cell(i, j, weights, now) for j in range(n)]
         words = [*enumerate(self.pieces)]
         x = axis(-1.2, most, "keys: who is looked at", [(j + 0.5, w) for j, w in words], bare=True)
-        y = axis(-most, 1.3, "queries: who looks", [(-i - 0.5, w) for i, w in words], bare=True)
-        view = panel("who takes from whom", x, y, side=52, high=30 * (most + 2))
+        y = axis(-most, 1.3, "", [(-i - 0.5, w) for i, w in words], bare=True)
+        for down, said in enumerate(("queries:", "who looks")):
+            marks.append({"text": said, "at": [-0.6, 0.95 - 0.4 * down], "anchor": "middle"})
+        title = f"layer {data['layer']} of {len(self.weights)}: a row's token takes so many %"
+        view = panel(title, x, y, side=52, high=30 * (most + 2))
         keys = [
             (self.NOW, "computed now"),
             (self.KEPT, "kept"),
@@ -123,52 +128,17 @@ class Attending(ChartExplorer):
         )
 
 
-class CacheCost(ChartExplorer):
-    """Tokens that go through the model as a text grows, with and without a cache."""
+def token_times(kept: Sequence[float], anew: Sequence[float]) -> Chart:
+    """Draw the milliseconds of each written token: with a cache, and with everything read again."""
+    series = {"with a cache": kept, "without": anew}
+    chart = lines(range(1, len(kept) + 1), series, "token written", "time of each token (ms)")
+    return _coloured(chart, KEPT, COMPUTED)
 
-    PROMPT, NEW = 40, 96  # at most
-    AGAIN = TINTS[0]  # of the line without a cache
 
-    def __init__(self) -> None:
-        super().__init__(
-            prompt=slider(32, 1, self.PROMPT, label="prompt tokens"),
-            new=slider(64, 16, self.NEW, label="new tokens"),
-        )
-
-    def compute(self, prompt: int, new: int) -> dict[str, np.ndarray]:
-        """Return the tokens read after each written token: ``(new,)`` for either way."""
-        written = np.arange(1, new + 1)
-        return {
-            "written": written,
-            "without a cache": np.cumsum(prompt + written - 1),
-            "with a cache": prompt + written - 1,
-        }
-
-    def chart(self, data: dict[str, np.ndarray]) -> Chart:
-        """Draw what each forward reads, and both counts as they grow."""
-        series = {name: data[name] for name in ("without a cache", "with a cache")}
-        most = self.NEW * self.PROMPT + self.NEW * (self.NEW - 1) // 2
-        x, x0 = axis(0, self.NEW, "tokens written"), data["written"]
-        each = {name: np.diff(counts, prepend=0) for name, counts in series.items()}
-        top, low = (np.column_stack([x0, reads]).tolist() for reads in each.values())
-        again = {"area": [*top, *low[::-1]], "fill": self.AGAIN}
-        views = [panel("tokens read by each forward", x, axis(0, self.NEW + self.PROMPT))]
-        views.append(panel("tokens read so far", x, axis(0, most)))
-        first, last = top[0][1], int(x0[-1])
-        ends = [[1, first], [last, first * last]]
-        straight = {"line": ends, "colour": WARM, "dash": "2 3"}
-        keys = [*zip(COLOURS, series, strict=False), (self.AGAIN, "read again")]
-        keys.append((WARM, "all as long as the first", "2 3"))
-        marks = [[again, *curves(x0, each)], [straight, *curves(x0, series)]]
-        return Chart(views, marks, keys)
-
-    def caption(self, data: dict[str, np.ndarray]) -> str:
-        """Say what each forward reads, and name both totals."""
-        without, cached = int(data["without a cache"][-1]), int(data["with a cache"][-1])
-        return (
-            "Without a cache each forward reads the whole text again, with one only what is new: "
-            f"{without:,} tokens without, {cached:,} with one."
-        )
+def _coloured(chart: Chart, *colours: str) -> Chart:
+    for mark, colour in zip(chart.marks[0], colours, strict=True):
+        mark["colour"] = colour
+    return chart
 
 
 @dataclass(frozen=True)
@@ -239,7 +209,6 @@ class CacheMemory(ChartExplorer):
     def chart(self, data: dict[str, Any]) -> Chart:
         """Draw what a token leaves as a block, and all that they leave as a share of the memory."""
         left, right, names, layers, start = [], [], [], [], self.APART
-        blue = COLOURS[0]
         for row, (name, shape) in enumerate(self.shapes.items()):
             (kept, full), (cache, _), weights = data["models"][name].values()
             high = shape.layers
@@ -249,16 +218,16 @@ class CacheMemory(ChartExplorer):
             note = f"{name}: {formula} numbers of {data['bits']} bits: {one} a token{ungrouped}."
             left.append({"bar": [start, start + full, 0, high], "fill": WARM, "hollow": True})
             block = [start, start + kept, 0, high]
-            left.append({"bar": block, "fill": blue, "edge": blue, "note": note})
+            left.append({"bar": block, "fill": KEPT, "edge": KEPT, "note": note})
             at = [start + kept / 2, high + 2]
-            left.append({"text": one, "at": at, "anchor": "middle", "bold": True, "colour": blue})
+            left.append({"text": one, "at": at, "anchor": "middle", "bold": True})
             names.append((start + full / 2, name))
             layers.append((high, f"{high} layers"))
             start += 4 * shape.heads * shape.head_dim / 2**10 + self.APART
             share = cache / (cache + weights)
             ratio = f"cache / weights is {_share(cache / weights)}"
             note = f"{name}: the cache takes {_size(cache)}, {ratio}."
-            for ends, fill in ((0, share), blue), ((share, 1), self.REST):
+            for ends, fill in ((0, share), KEPT), ((share, 1), self.REST):
                 bar = [*ends, -row - 0.3, -row + 0.15]
                 right.append({"bar": bar, "fill": fill, "note": note})
             right.append({"line": [[0.5, -row - 0.38], [0.5, -row + 0.15]], "dash": "4 2"})
@@ -271,9 +240,9 @@ class CacheMemory(ChartExplorer):
         x = axis(0, 1, "", [(0, "0"), (0.5, "as large as the weights"), (1, "all")])
         y = axis(0.5 - len(names), 0.6, "", ())
         texts = f"{data['texts']} text{'s' * (data['texts'] > 1)}"
-        title = f"× {data['thousands']},000 tokens × {texts}: cache + weights"
+        title = f"× {data['thousands']},000 tokens × {texts}: each one's share"
         views.append(panel(title, x, y, side=8))
-        keys = [(blue, "cache"), (self.REST, "weights")]
+        keys = [(KEPT, "cache"), (self.REST, "weights")]
         keys.append((WARM, "with a key for every query head", True))
         return Chart(views, [left, right], keys)
 
@@ -306,5 +275,6 @@ def forward_cost(
         high: their upper quartile.
     """
     series = {"1 forward of k, median and quartiles": (middle, low, high)}
-    series["k forwards of 1"] = np.array(widths) * middle[0]
-    return lines(widths, series, "tokens k (doubling)", "time (ms, doubling)", logx=True, logy=True)
+    series["k × the first point"] = np.array(widths) * middle[0]
+    names = "tokens k (doubling)", "time (ms, doubling)"
+    return _coloured(lines(widths, series, *names, logx=True, logy=True), COMPUTED, WARM)
