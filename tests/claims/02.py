@@ -149,7 +149,7 @@ claim(
     "needs to read.",
     with_cache == 32 + 63,
 )
-plain = lablib.TokenIterator(model, prompt, max_tokens=64, temperature=0.0)
+plain = lablib.TokenIterator(model, prompt, max_tokens=64, temperature=0.0, stop_tokens=[])
 assert [*prompt, *(token.id for token in plain)] == kept_text
 claim(
     "With a cache 32 + 63: the prompt once, then one for each new token but the last, which nobody "
