@@ -62,6 +62,15 @@ async def read() -> str:
     return "".join([piece async for piece in lablib.stream(model, tokenizer, "Once")])
 
 
+async def serve() -> list[lablib.Completion]:
+    """Serve callers."""
+    async with lablib.Engine(model, tokenizer, draft, max_batch=8) as engine:
+        print([piece async for piece in engine.stream("Once", seed=1, rule="match", stop=".")])
+        alone: lablib.Completion = await engine.generate(prompt=[1, 2, 3])
+        print(alone.finish_reason, engine.stats["running"])
+        return await engine.generate("Once", n=2, temperature=[0.0, 1.0])
+
+
 row: mx.array = many.next_token_logprobs_sync(ids)
 said = lablib.sample_n(model, "Once", 4, tokenizer=tokenizer).texts(tokenizer)
 elected = lablib.majority_vote(model, [{"role": "user", "content": "Hi"}], tokenizer=tokenizer)

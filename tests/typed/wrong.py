@@ -35,6 +35,8 @@ lablib.load("target", dtype="float16")  ##
 lablib.load("target", dtyp=mx.float16)  ##
 lablib.load_head("target-head")  ##
 lablib.AsyncMlxLM(model, tokenizer, batchsize=3)  ##
+lablib.Engine(model, tokenizer, max_rows=3)  ##
+lablib.Engine(model, tokenizer).stream("Once", tempratur=1.0)  ##
 lablib.SamplerOptions(temp=0.5)  ##
 lablib.generate(model, tokenizer, "Once", seed=[1, 2])  ##
 lablib.sample_n(model, ids, 4, stop=3)  ##
