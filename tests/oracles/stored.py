@@ -56,6 +56,10 @@ def random_call(rng: np.random.Generator, most_rows: int = 64) -> Call:
         where = rng.random(x.shape) < 0.05
         x[where] = rng.choice(SPECIAL, int(where.sum()))
     scales, minima = (rng.normal(size=(columns, depth // group)) for _ in range(2))
+    if rng.random() < 0.1:  # all are rounded the same way, and nothing cancels
+        x = (rng.integers(0, 32000, x.shape) + 0.9).astype(np.float32)
+        x[:, ::group] = 32767
+        scales, minima = np.abs(scales), np.abs(minima)
     return Call(bits, x, codes, scales.astype(np.float32), np.float32(minima * 2**bits / 2))
 
 
