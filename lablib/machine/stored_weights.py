@@ -115,15 +115,29 @@ def build_operation(path: Path) -> None:
     own = Path(nanobind.include_dir())
     mlx = Path(mx.__file__).parent
     headers = (
-        mlx / "include", own, own.parent / "ext" / "robin_map" / "include",
+        mlx / "include",
+        own,
+        own.parent / "ext" / "robin_map" / "include",
         sysconfig.get_paths()["include"],
-    )  # fmt: skip
+    )
     command: list[str | Path] = [
-        tool, "-std=c++20", "-O2", "-shared", "-fPIC", "-fvisibility=hidden",
-        "-fno-strict-aliasing", "-DNB_DOMAIN=mlx", "-DNDEBUG", *(f"-I{each}" for each in headers),
-        OPERATION, Path(nanobind.source_dir(), "nb_combined.cpp"), f"-L{mlx / 'lib'}", "-lmlx",
-        "-o", path,
-    ]  # fmt: skip
+        tool,
+        "-std=c++20",
+        "-O2",
+        "-shared",
+        "-fPIC",
+        "-fvisibility=hidden",
+        "-fno-strict-aliasing",
+        "-DNB_DOMAIN=mlx",
+        "-DNDEBUG",
+        *(f"-I{each}" for each in headers),
+        OPERATION,
+        Path(nanobind.source_dir(), "nb_combined.cpp"),
+        f"-L{mlx / 'lib'}",
+        "-lmlx",
+        "-o",
+        path,
+    ]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise OSError(f"{tool} failed: {done.stderr.strip()[:200]}")

@@ -16,13 +16,10 @@ from typing import Any
 
 from lablib.definitions import FastPath, remember
 from lablib.machine import pages, stored_weights
-from lablib.models.interface import POSITIONS
-from lablib.validation import BadValue
 
 import mlx.core as mx
 import mlx.nn as nn
 
-_GROUPS = 32, 64  # neighbours that share a scale, the first that fits
 LANES = 8  # rows of a weight that lie beside each other
 _PAIR = 2  # neighbours of a row that do so
 
@@ -38,16 +35,16 @@ def packed(codes: mx.array, bits: int) -> mx.array:
     columns, depth = codes.shape
     each = 16 // bits  # codes of a word
     whole = mx.pad(codes.astype(mx.uint16), [(0, -columns % LANES), (0, 0)])
-    apart = whole.reshape(-1, LANES, depth // (each * _PAIR), each, _PAIR)
-    words = sum((apart[:, :, :, n] << (n * bits) for n in range(1, each)), start=apart[:, :, :, 0])
+    parts = whole.reshape(-1, LANES, depth // (each * _PAIR), each, _PAIR)
+    words = sum((parts[:, :, :, n] << (n * bits) for n in range(1, each)), start=parts[:, :, :, 0])
     return mx.contiguous(words.swapaxes(1, 2))
 
 
 def unpacked(words: mx.array, bits: int) -> mx.array:
     """Return the codes ``(..., LANES, depth)`` of strips ``(..., blocks, LANES, 2)``, in order."""
     each = 16 // bits
-    apart = mx.stack([words >> (n * bits) & (2**bits - 1) for n in range(each)], axis=-2)
-    return apart.swapaxes(-4, -3).flatten(-3)
+    parts = mx.stack([words >> (n * bits) & (2**bits - 1) for n in range(each)], axis=-2)
+    return parts.swapaxes(-4, -3).flatten(-3)
 
 
 def _strips(values: mx.array) -> mx.array:
@@ -138,30 +135,6 @@ class StoredEmbedding(Stored):
     def as_linear(self, x: mx.array) -> mx.array:
         """Return the scores of ``x (..., depth)``: ``(..., columns)``."""
         return self.product(x)
-
-
-def quantise(model: nn.Module, bits: int) -> None:
-    """Make a model's matrices codes of so many bits, as ``mlx_lm.convert`` does: MLX's own layers.
-
-    Tables of positions stay, and what has no whole number of groups.
-
-    Raises:
-        BadValue: it is quantised already.
-    """
-    if any(hasattr(layer, "group_size") for layer in model.modules()):
-        raise BadValue(f"bits must be None, got {bits}: the model's weights are codes already")
-
-    def plan(path: str, layer: nn.Module) -> bool | dict[str, int]:
-        is_matrix = type(layer) in (nn.Linear, nn.Embedding)
-        if not is_matrix or path.split(".")[-1] in POSITIONS:
-            return False
-        groups = (size for size in _GROUPS if layer.weight.shape[-1] % size == 0)
-        return next(({"group_size": size, "bits": bits} for size in groups), False)
-
-    from lablib.models.base import seeded  # here: its blocks multiply by these layers
-
-    with seeded(0):  # MLX draws weights first, from the state that others draw from
-        nn.quantize(model, class_predicate=plan)
 
 
 def keep_as_stored(model: nn.Module) -> None:

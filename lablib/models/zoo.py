@@ -18,8 +18,9 @@ from lablib.machine import pages, scheduling, stored_weights
 from lablib.machine.arrays import flattened
 from lablib.machine.streams import clear_with_thread
 from lablib.models import files, stored
+from lablib.models.base import seeded
 from lablib.models.gguf import reading
-from lablib.models.interface import count_known, vocab_size_of
+from lablib.models.interface import POSITIONS, count_known, vocab_size_of
 from lablib.unknown_options import checks_options
 from lablib.validation import BadType, BadValue, one_of, shown
 
@@ -32,6 +33,7 @@ FETCHED = ("gemma3", "smollm2")
 # A CPU's products of quantised weights are added up in the type of what they meet, and each sum is
 # rounded: the error grows like the square root of their number. Root mean square, mlx 0.32.4.
 _COARSE = {mx.bfloat16: "up to 7 %", mx.float16: "up to 1 %"}
+_GROUPS = 32, 64  # neighbours that share a scale, the first that fits
 _HUB_ID = re.compile(r"\w[\w.-]{0,95}/\w[\w.-]{0,95}")
 
 
@@ -128,7 +130,7 @@ def load(
     if dtype is not None or mx.default_device() != mx.gpu:
         model.set_dtype(dtype or mx.float32)
     if bits is not None:
-        stored.quantise(model, bits)
+        quantise(model, bits)
     stored.keep_as_stored(model)
     mx.eval(model.parameters())
     if mx.default_device() != mx.gpu:
@@ -143,6 +145,28 @@ def _read_gguf(path: Path) -> tuple[nn.Module, Any]:
         model, tokenizer = reading.read(path)
         files.try_out(tokenizer)
     return model, tokenizer
+
+
+def quantise(model: nn.Module, bits: int) -> None:
+    """Make a model's matrices codes of so many bits, as ``mlx_lm.convert`` does: MLX's own layers.
+
+    Tables of positions stay, and what has no whole number of groups.
+
+    Raises:
+        BadValue: it is quantised already.
+    """
+    if any(hasattr(layer, "group_size") for layer in model.modules()):
+        raise BadValue(f"bits must be None, got {bits}: the model's weights are codes already")
+
+    def plan(path: str, layer: nn.Module) -> bool | dict[str, int]:
+        is_matrix = type(layer) in (nn.Linear, nn.Embedding)
+        if not is_matrix or path.split(".")[-1] in POSITIONS:
+            return False
+        groups = (size for size in _GROUPS if layer.weight.shape[-1] % size == 0)
+        return next(({"group_size": size, "bits": bits} for size in groups), False)
+
+    with seeded(0):  # MLX draws weights first, from the state that others draw from
+        nn.quantize(model, class_predicate=plan)
 
 
 def _warn_of_poor_products(model: nn.Module, name: str) -> None:

@@ -173,7 +173,7 @@ def logits_in_pieces(model: nn.Module, ids: mx.array, pieces: list[int]) -> mx.a
 @pytest.mark.parametrize("bits", [4, 8])
 def test_a_model_of_stored_weights_says_what_its_definition_says(bits: int, kind) -> None:
     model = model_of(kind)
-    stored.quantise(model, bits)
+    zoo.quantise(model, bits)
     stored.keep_as_stored(model)
     kinds = {type(layer) for _, layer in model.named_modules()}
     assert stored.StoredLinear in kinds
@@ -193,7 +193,7 @@ def test_quantising_leaves_the_random_state() -> None:
     mx.random.seed(3)
     wanted = mx.random.uniform().item()
     mx.random.seed(3)
-    stored.quantise(model_of(), 4)
+    zoo.quantise(model_of(), 4)
     assert mx.random.uniform().item() == wanted
 
 
@@ -221,7 +221,7 @@ def test_what_is_quantised_already_is_refused(folder) -> None:
     model, _ = lablib.load(folder)
     nn.quantize(model, group_size=64, bits=8)
     with pytest.raises(BadValue, match=r"bits must be None, got 4: .* codes already"):
-        stored.quantise(model, 4)
+        zoo.quantise(model, 4)
 
 
 def test_without_the_product_a_model_loads_as_before(folder, monkeypatch) -> None:
@@ -259,7 +259,7 @@ def test_a_directory_of_mlx_lms_opens_as_stored(tmp_path, tokenizer_file, bits, 
 @pytest.mark.parametrize("pieces", [[20, 1, 1, 1, 1], [8, 16], [7, 17], [23, 1], [1] * 24])
 def test_logits_have_the_same_bits_however_a_text_is_read(pieces: list[int]) -> None:
     model = model_of()
-    stored.quantise(model, 4)
+    zoo.quantise(model, 4)
     stored.keep_as_stored(model)
     ids = mx.arange(24)[None] * 5 % V
     with lablib.same_bits():
@@ -274,7 +274,7 @@ def test_logits_have_the_same_bits_however_a_text_is_read(pieces: list[int]) -> 
 def test_drafts_change_no_text(temperature: float) -> None:
     target, draft = model_of(), model_of(seed=1)
     for model, bits in ((target, 4), (draft, 8)):
-        stored.quantise(model, bits)
+        zoo.quantise(model, bits)
         stored.keep_as_stored(model)
     prompt = mx.array([[3, 1, 4, 1, 5]])
     how = {"max_tokens": 40, "temperature": temperature, "seed": 5, "rule": "match"}
