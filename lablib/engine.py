@@ -5,12 +5,12 @@
             print(piece, end="")
 
 One thread beside the event loop computes, a turn after the other (``inference/engine``), and hands
-over the news of each. Here is what it takes to wait for them, and the text.
+over the news of each. A caller waits for them in ``engine_stream.py``, where the text is made.
 """
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
 from itertools import count
 from typing import Any, Self, Unpack, overload
@@ -18,6 +18,7 @@ from weakref import WeakValueDictionary
 
 from lablib.chat_messages import encode
 from lablib.completion import Completion
+from lablib.engine_stream import EngineStream
 from lablib.inference import arguments
 from lablib.inference.decoding.scheduler import make_row
 from lablib.inference.engine.continuous_batch import ContinuousBatch
@@ -26,7 +27,7 @@ from lablib.inference.engine.lane import Models
 from lablib.inference.keywords import EngineKeywords, EnginesKeywords, described
 from lablib.inference.speculation.draft_length import FixedLength
 from lablib.inference.speculation.rules import named
-from lablib.inference.stop_strings import TextReader, wrapped
+from lablib.inference.stop_strings import wrapped
 from lablib.machine.scheduling import gather_work
 from lablib.machine.streams import clear_with_thread
 from lablib.text_stream import Conversation
@@ -43,98 +44,6 @@ _HINTS = {
     "cache": " (the engine keeps its caches: cache_bytes= bounds them)",
     "progress": " (engine.stream shows the text as it comes)",
 }
-
-
-class EngineStream(AsyncIterator[str]):
-    """Text pieces of a request as they become readable; what ``Engine.stream`` returns.
-
-    The pieces are those of :func:`lablib.stream`. Whoever is cancelled while he waits for one, or
-    drops the stream, or closes it, has it leave the batch before the next round.
-
-    Attributes:
-        text: all pieces so far.
-    """
-
-    def __init__(self, engine: "Engine", job: Job, tokenizer: Any) -> None:
-        self.job, self._engine = job, engine
-        self.text = ""
-        self._news = asyncio.Event()
-        self._reader = TextReader(tokenizer, job.row.prompt, job.request.stop)
-        self._ended = False
-        self._only_end = False  # wake when all is there
-
-    def __aiter__(self) -> Self:
-        return self
-
-    async def __anext__(self) -> str:
-        while not self._ended:
-            await self._wait()
-            piece = self._new_text()
-            if piece:
-                return piece
-        raise StopAsyncIteration
-
-    async def finish(self) -> Completion:
-        """Wait for the end; return all that was generated."""
-        self._only_end = True
-        while not self._ended:
-            await self._wait()
-            self._new_text()
-        return self.completion()
-
-    async def aclose(self) -> None:
-        """Stop generating: the request leaves the batch before the next round."""
-        self.close()
-        while not self.job.ended:
-            await self._wait()
-
-    def close(self) -> None:
-        """Stop generating, without waiting for it."""
-        if not self._ended:
-            self._new_text(closing=True)
-            self._engine.cancel(self.job)
-
-    def __del__(self) -> None:
-        if not self.job.ended:
-            self._engine.cancel(self.job)
-
-    @property
-    def stats(self) -> dict[str, Any]:
-        """Return what is known of the request; see :class:`Completion`."""
-        return self.job.stats
-
-    def completion(self) -> Completion:
-        """Return what has been generated so far."""
-        job, n = self.job, self.job.published
-        columns = job.row.tokens[:n], job.row.logprobs[:n], self.stats
-        return Completion(self.text, *columns, job.row.top[:n], job.rounds)
-
-    def wake(self) -> None:
-        """Hear that there are tokens."""
-        if self.job.ended or not self._only_end:
-            self._news.set()
-
-    async def _wait(self) -> None:
-        """Wait for news; raise what the request has failed by."""
-        try:
-            await self._news.wait()
-        except asyncio.CancelledError:
-            self.close()
-            raise
-        self._news.clear()
-        if self.job.error is not None and not self._ended:
-            self._ended = True
-            raise self.job.error
-
-    def _new_text(self, closing: bool = False) -> str:
-        """Read the tokens that are new."""
-        job, is_last = self.job, self.job.ended or closing
-        tokens = job.row.tokens[: job.published]
-        end = len(tokens) - (bool(tokens) and tokens[-1] in job.request.stops)
-        piece = self._reader.read(tokens[:end], last=is_last)
-        self.text += piece
-        self._ended = is_last
-        return piece
 
 
 @described(EngineKeywords)
@@ -357,7 +266,7 @@ class Engine(AbstractAsyncContextManager["Engine"]):
             jobs.append(Job(row, request, drafting))
             self._models.check(jobs[-1])
             self._batch.check(jobs[-1])
-        streams = [EngineStream(self, job, tokenizer) for job in jobs]
+        streams = [EngineStream(job, tokenizer, self.cancel) for job in jobs]
         self._streams.update(zip(jobs, streams, strict=True))
         with self._work:
             self._batch.ask(jobs)
