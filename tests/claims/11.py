@@ -63,8 +63,8 @@ scenes = {(q, b): film.compute(query=q, budget=b) for q in range(9) for b in ran
 tops = [{above + tokens[:1] for above, tokens in paths(scenes[8, b].after)} for b in range(6, 19)]
 claim("It holds the earlier one.", third and not fifth)
 claim(
-    "(The second query did the same to sat on the mat: it bears a 2, though only the first asked for "
-    "it.)",
+    "(The second query did the same to sat on the mat: it bears a 2, though only the first asked "
+    "for it.)",
     film.compute(query=2, budget=12).uses[tuple(queries[0].split())] == 2,
 )
 claim(
