@@ -68,9 +68,9 @@ claim(
     gaps["learned", "log-prob"][0] > 0 and gaps["log-prob", "single"][0] > 0,
 )
 claim(
-    "The exact one can't be worse than the learned one, because it takes a right chain wherever "
-    "there is one; open is only how much better it is.",
-    all(one["exact"][0] >= one["learned"][0] for one in each)
+    "The exact one is worse than the learned one on no problem, because it takes a chain without a "
+    "slip wherever there is one; open is only how much better it is.",
+    all(one["exact"][0] > one["learned"][0] - 1e-9 for one in each)
     and gaps["exact", "learned"][0] < 0.02 < gaps["exact", "learned"][1],
 )
 
@@ -97,7 +97,7 @@ claim(
 claim("Mostly the first wrong result.", len(found) > 30 and first > 0.5)
 claim(
     "All else adds up for the wrong chain, too; but the right one of the same problem adds up to "
-    "more, and therefore it is chosen.",
+    "more, and of the two it is chosen.",
     wrong[1].sum() - wrong[1][slip] > 0 and fine[1].sum() > wrong[1].sum(),
 )
 claim("So it has found out by itself which results go with wrong chains.", first > 0.5)
