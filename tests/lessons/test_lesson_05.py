@@ -86,8 +86,10 @@ def test_twelve_of_twelve_are_not_drawn_as_perfect() -> None:
 
 @pytest.mark.parametrize("slip", [1, 2])
 def test_a_token_that_speaks_against_hangs_below_the_line(slip: int) -> None:
-    chart = widgets.spoken(["4", "5", ";"], [2.0, -3.0, 0.5], slip)
+    chart = widgets.spoken({"a": (["4", "5", ";"], [2.0, -3.0, 0.5]), "b": (["7"], [5])}, slip)
     *bars, word = chart.marks[0]
+    assert "adds -0.5 to" in chart.panels[0]["title"]
+    assert [bar["bar"] for bar in chart.marks[1]] == [[-0.4, 0.4, 0, 5]]
     assert [bar["bar"][2:] for bar in bars] == [[0, 2.0], [-3.0, 0], [0, 0.5]]
     assert [bar["fill"] for bar in bars] == [chart.keys[i][0] for i in (0, 1, 0)]
     assert word["at"][0] == pytest.approx(slip + {"start": -0.4, "end": 0.4}[word["anchor"]])

@@ -18,7 +18,7 @@ from oracles.fake_exercise import SOFTMAX
 FOLDER = Path(__file__).parents[2] / "notebooks"
 NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
 # Pages beside the lessons: some have exercises of theirs.
-PAGES = [path for path in sorted(FOLDER.glob("further/*.ipynb")) if "check(" in path.read_text()]
+PAGES = [p for p in sorted(FOLDER.glob("further/*.ipynb")) if 'check(\\"' in p.read_text()]
 code_cell = nbformat.v4.new_code_cell
 
 

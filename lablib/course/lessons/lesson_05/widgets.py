@@ -69,7 +69,10 @@ class OverOptimisation(ChartExplorer):
         )
 
     def compute(self, noise: float, errors: str) -> dict[str, Any]:
-        """Return score and truth of the best of N, each ``(len(counts),)``."""
+        """Return score and truth of the best of N, each ``(len(counts),)``.
+
+        ``lucky``: how often the best of all is the chain with the largest error.
+        """
         scores = self.right + noise * self._errors[errors]
         order = np.argsort(scores, axis=-1)
         right = np.broadcast_to(self.right, scores.shape)
@@ -77,7 +80,9 @@ class OverOptimisation(ChartExplorer):
             self._weights @ np.take_along_axis(each, order, axis=-1).mean(axis=(0, 1))
             for each in (scores, right)
         )
-        return {"n": self.counts, "score": score, "truth": truth}
+        luckiest = self._errors[errors].argmax(axis=-1)
+        lucky = float(np.mean(luckiest == order[..., -1]))
+        return {"n": self.counts, "score": score, "truth": truth, "lucky": lucky}
 
     def chart(self, data: dict[str, Any]) -> Chart:
         """Draw the score at the left and the truth at the right."""
@@ -114,24 +119,29 @@ def chosen_right(counts: Sequence[int], by_judge: Mapping[str, Any], problems: i
     return chart
 
 
-def spoken(tokens: Sequence[str], adds: Sequence[float], slip: int) -> Chart:
-    """Draw what each token of a chain adds to the log-odds that the chain is right.
+def spoken(chains: Mapping[str, tuple[Sequence[str], Sequence[float]]], slip: int) -> Chart:
+    """Draw what each token of some chains adds to the log-odds that the chain is right.
 
     Args:
-        tokens: their texts.
-        adds: what each of them adds.
-        slip: the place of the first wrong result.
+        chains: name -> texts of its tokens, and what each of them adds.
+        slip: the place of the first wrong result, in the first chain.
     """
-    bars = []
-    for i, (token, add) in enumerate(zip(tokens, adds, strict=True)):
-        bar = [i - 0.4, i + 0.4, min(0, add), max(0, add)]
-        note = f"“{token}” adds {add:.1f} to the log-odds."
-        bars.append({"bar": bar, "fill": COLOURS[add < 0], "note": note})
-    low = float(min(adds))
-    aside, anchor = (-0.4, "start") if slip < len(tokens) / 2 else (0.4, "end")
+    every = [add for _, adds in chains.values() for add in adds]
+    low, high, longest = min(every), max(*every, 1), max(len(adds) for _, adds in chains.values())
+    y = axis(low - 1.2, high, "", (-4, -2, 0, 2, 4))
+    views, marks = [], []
+    for name, (tokens, adds) in chains.items():
+        bars: list[dict[str, Any]] = []
+        for i, (token, add) in enumerate(zip(tokens, adds, strict=True)):
+            bar = [i - 0.4, i + 0.4, min(0, add), max(0, add)]
+            note = f"“{token}” adds {add:.1f} to the log-odds."
+            bars.append({"bar": bar, "fill": COLOURS[add < 0], "note": note})
+        x = axis(-0.6, longest - 0.4, "", [*enumerate(tokens)], bare=True)
+        title = f"{name} adds {sum(adds):.1f} to the log-odds"
+        views.append(panel(title, x, y, high=120, below=bool(views)))
+        marks.append(bars)
+    aside, anchor = (-0.4, "start") if slip < longest / 2 else (0.4, "end")
     at = [slip + aside, low - 0.9]
-    word = {"text": "the first wrong result", "at": at, "bold": True, "anchor": anchor}
-    x = axis(-0.6, len(tokens) - 0.4, "tokens of the chain", [*enumerate(tokens)], bare=True)
-    y = axis(low - 1.2, max(*adds, 1), "", (-4, -2, 0, 2, 4))
+    marks[0].append({"text": "the first wrong result", "at": at, "bold": True, "anchor": anchor})
     keys = [(COLOURS[0], "for the chain"), (COLOURS[1], "against it")]
-    return Chart([panel("added to the log-odds", x, y, high=150)], [[*bars, word]], keys)
+    return Chart(views, marks, keys)

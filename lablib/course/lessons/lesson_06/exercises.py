@@ -536,4 +536,5 @@ MAY_STOP = Exercise(
         "Before the leader: votes + remaining >= lead is dangerous. After it: > lead.",
     ],
     next="With two answers and n = 32, what is the earliest moment at which this rule can stop?",
+    further=True,
 )

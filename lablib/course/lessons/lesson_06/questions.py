@@ -20,12 +20,6 @@ QUESTIONS = [
         ),
     ),
     Question(
-        "06.q4",
-        "After every sample a vote asks whether its leader is safe with probability 0.95, and "
-        "stops if so. How often does it elect whom the full vote elects?",
-        ("in at least 95 % of the cases", "in fewer"),
-    ),
-    Question(
         "06.m1",
         "Thirty of 32 samples of a model agree. What does that say?",
         ("the answer is right", "it is the model's favourite, which may be wrong"),

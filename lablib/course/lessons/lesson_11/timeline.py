@@ -197,6 +197,7 @@ class BatchTimeline(ChartExplorer):
         self._end = max(call.answered for line in lines for call in line.calls)
         forwards = [forward for line in lines for forward in line.forwards]
         self._deep = max(piece.start + f.longest for f in forwards for piece in f.pieces)
+        self._padded = any(forward.places > forward.run for forward in forwards)
         super().__init__(
             batch_size=slider(batch_size, 1, most, label="batch size"),
             timeout=slider(1.0, 0.0, 10.0, 1.0, label="timeout in ms"),
@@ -276,7 +277,8 @@ class BatchTimeline(ChartExplorer):
         y = axis(low, high, "", names, bare=True)
         title = "each box is a token, a text's first one on top; a column runs at once"
         view = panel(title, x, y, high=36 * len(names), side=118)
-        return Chart([view], [[*marks, *asked]], KEYS)
+        keys = [key for key in KEYS if self._padded or key[0] != TINTS[1]]
+        return Chart([view], [[*marks, *asked]], keys)
 
     def caption(self, data: Timeline) -> str:
         """Say how many forwards and batches ran, what they cost and how long the queries waited."""
@@ -286,7 +288,7 @@ class BatchTimeline(ChartExplorer):
         return (
             f"{len(data.calls)} queries share {len(data.forwards)} forwards, in {batches} "
             f"batches, and each waits {np.mean(data.waits):.1f} ms on average. Of {alone} "
-            f"tokens {data.run} are run, {places} with padding."
+            f"tokens {data.run} are run{f', {places} with padding' * self._padded}."
         )
 
 
