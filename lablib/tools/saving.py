@@ -9,7 +9,7 @@ from lablib.models.base import LanguageModel
 from lablib.models.files import read_json
 from lablib.models.zoo import CHECKPOINTS, check_dtype
 from lablib.unknown_options import checks_options
-from lablib.validation import BadType
+from lablib.validation import BadType, BadValue
 
 import mlx.core as mx
 from mlx.utils import tree_flatten
@@ -51,6 +51,9 @@ def save(
     if not isinstance(model, LanguageModel):
         raise BadType(f"model must be a LanguageModel, got {type(model).__name__}")
     check_dtype(dtype)
+    weights = dict(tree_flatten(model.parameters()))
+    if not all(mx.issubdtype(weight.dtype, mx.floating) for weight in weights.values()):
+        raise BadValue("model has weights of few bits: save the one that was opened without bits=")
     texts, ids = _tokenizer_texts(tokenizer)
     named = {f"{role}_id": ids[role] for role in ("bos_token", "eos_token") if role in ids}
     keys = model.config.to_dict() | named
@@ -60,7 +63,6 @@ def save(
     # The config comes last: a directory without one is not a model yet.
     contents = {**(extra or {}), "config.json": keys}
     texts |= {name: _json(content) for name, content in contents.items()}
-    weights = dict(tree_flatten(model.parameters()))
     if dtype is not None:
         weights = {name: weight.astype(dtype) for name, weight in weights.items()}
     path = Path(path)

@@ -224,6 +224,13 @@ def test_what_is_quantised_already_is_refused(folder) -> None:
         zoo.quantise(model, 4)
 
 
+def test_codes_are_not_saved_as_if_they_were_weights(folder, tmp_path) -> None:
+    model, tokenizer = lablib.load(folder, bits=8)
+    with pytest.raises(ValueError, match="save the one that was opened without bits="):
+        lablib.save(model, tokenizer, tmp_path / "saved")
+    assert not (tmp_path / "saved").exists()
+
+
 def test_without_the_product_a_model_loads_as_before(folder, monkeypatch) -> None:
     monkeypatch.setattr(stored_weights, "_made", lambda: (None, "no C++ compiler"))
     with pytest.warns(RuntimeWarning, match=r"can't be had here: no C\+\+ compiler"):
