@@ -109,6 +109,12 @@ claim(
     and calls["edits"]["small model"] > calls["edits"]["look-up"]
     and NEAR * clock["edits"]["small model"] < clock["edits"]["look-up"],
 )
+in_edits = [replay(each, FixedLength(4)) for each in guesses["edits"]["look-up"]]
+claim(
+    "(The look-up's interval has no width: each of the twelve texts takes it five calls.)",
+    [sum(step.calls for step in steps) for steps in in_edits] == [5] * 12
+    and len(set(sources.yields["edits"]["look-up"])) == 1,
+)
 
 # %% after predict-lookups-answer
 looked = {

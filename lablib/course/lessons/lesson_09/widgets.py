@@ -41,6 +41,11 @@ def fates(guesses: Guesses) -> tuple[list[str], int]:
     return found, sum(step.calls for step in steps)
 
 
+def _whole(words: str) -> str:
+    """Return words between which no line ends."""
+    return words.replace(" ", "\N{NO-BREAK SPACE}")
+
+
 class Sources(ChartExplorer):
     """A text, as each drafter's rounds write it; how often each is right, and what the clock says.
 
@@ -119,7 +124,7 @@ class Sources(ChartExplorer):
         """Return the panel of one text: behind each drafter's name its calls, and its time."""
         first, whole = data["first"], len(data["words"])
         ticks = [
-            (-row, f"{name}: {calls} calls, {1000 * first[name]:.0f} ms")
+            (-row, f"{_whole(name)}: {_whole(f'{calls} calls, {1000 * first[name]:.0f} ms')}")
             for row, (name, calls) in enumerate(data["calls"].items())
         ]
         title = f"one text of {data['task']}; plain decoding: {whole} calls, "
@@ -143,9 +148,11 @@ class Sources(ChartExplorer):
     def caption(self, data: dict[str, Any]) -> str:
         """Say how many calls each drafter needs for the text, and who is fastest on its task."""
         best = max(data["speeds"], key=data["speeds"].get)
-        calls = ", ".join(f"{each} with the {name}" for name, each in data["calls"].items())
+        (one, few), *others = data["calls"].items()
+        more = "".join(f", {each} with the {name}" for name, each in others)
         return (
-            f"This text of {len(data['words'])} tokens takes {calls}, in calls of the target. "
+            f"With the {one} this text of {len(data['words'])} tokens takes {few} calls of the "
+            f"target{more}. "
             f"On {data['task']} the fastest by the clock was {best}, ×{data['speeds'][best]:.2f}."
         )
 
