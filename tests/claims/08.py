@@ -290,8 +290,10 @@ claim(
     "On sums sampling keeps more than greed.", sampled["sums"].share > greedily["sums"].share + 0.03
 )
 
+# %% after theory-first-number-answer
 
-def says(place):
+
+def both_say(place):
     """Return what both models say at a place, (2, V)."""
     return np.array([chances(model, place.before) for model in (target, draft)])
 
@@ -301,13 +303,11 @@ def at_first(places):
     return [each for each in places if tokenizer.decode(each.before).endswith(":")]
 
 
-first = [says(place) for place in at_first(sampled["sums"].places)]
+first = [both_say(place) for place in at_first(sampled["sums"].places)]
 claim(
     "Which number is added first is free.",
     len(first) == 16 and all(row[0].max() < 0.6 for row in first),
 )
-
-# %% after theory-first-number-answer
 top = [set(np.argsort(-chances(model, prompt))[:6].tolist()) for model in (target, draft)]
 claim(
     "Both spread their mass over the same numbers, so that p and q share most of it.",
@@ -335,7 +335,7 @@ claim(
     all(len(hard[task]) < 0.1 * sampled[task].judged and lost[task] > 0.4 for task in sampled),
 )
 ends = {task: [tokenizer.decode(place.before) for place in each] for task, each in hard.items()}
-doubts = [says(place)[1] for place in hard["stories"]]
+doubts = [both_say(place)[1] for place in hard["stories"]]
 pronouns = [tokenizer.encode(f" {word}")[-1] for word in ("he", "she")]
 claim(
     "In a story it is the word that refers to Emma, where the small model doubts between he and "
@@ -354,7 +354,7 @@ claim(
     "draft has not kept the list.",
     0.4 < last / len(hard["sums"]) < 0.6
     and done == [4] * 10
-    and all(says(place)[0].max() > 0.98 > 0.5 > says(place)[1].max() for place in worst),
+    and all(both_say(place)[0].max() > 0.98 > 0.5 > both_say(place)[1].max() for place in worst),
 )
 place = sampled["edits"].hardest
 old, new = tokenizer.decode(place.before).split("|")[1].split(":")[0].split("->")
