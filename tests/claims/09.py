@@ -78,7 +78,7 @@ claim(
     all(len(each) == 4 for took in seconds.values() for each in took.values())
     and all([*took] == ["plain", *drafters] for took in seconds.values()),
 )
-calls = {task: {n: v[0] for n, v in each.items()} for task, each in sources.yields.items()}
+per_call = {task: {n: v[0] for n, v in each.items()} for task, each in sources.yields.items()}
 clock = sources.speeds
 NEAR = 0.95  # by the clock: other programs move it a little
 claim(
@@ -106,7 +106,7 @@ claim(
 claim(
     "The small model guesses the end, so it has more tokens a call, and yet it is slower.",
     strips["small model"][-1] == "kept"
-    and calls["edits"]["small model"] > calls["edits"]["look-up"]
+    and per_call["edits"]["small model"] > per_call["edits"]["look-up"]
     and NEAR * clock["edits"]["small model"] < clock["edits"]["look-up"],
 )
 in_edits = [replay(each, FixedLength(4)) for each in guesses["edits"]["look-up"]]
@@ -142,28 +142,30 @@ claim(
     "The small model has learned the patterns of both, and wins.",
     all(
         max(each, key=each.get) == "small model"
-        for each in (clock["stories"], clock["sums"], calls["stories"], calls["sums"])
+        for each in (clock["stories"], clock["sums"], per_call["stories"], per_call["sums"])
     ),
 )
 half = "first 4 layers"
 claim(
     "Half of the target has four fifths of the small model's tokens a call on lists and in "
     "stories, or more.",
-    all(calls[task][half] > 0.8 * calls[task]["small model"] for task in ("edits", "stories")),
+    all(
+        per_call[task][half] > 0.8 * per_call[task]["small model"] for task in ("edits", "stories")
+    ),
 )
 claim(
-    "Still it gains next to nothing by the clock, since each draft costs half a token.",
+    "Still it gains little by the clock, since each draft costs half a token.",
     all(clock[task][half] < 1.3 < clock[task]["small model"] for task in ("edits", "stories"))
     and len(target.layers) == 2 * len(first_layers(target, 4).layers),
 )
 claim(
     "On sums most of its drafts are refused as well, and it takes about twice as long as plain "
     "decoding.",
-    0.35 < clock["sums"][half] < 0.6 and calls["sums"][half] < 2,
+    0.35 < clock["sums"][half] < 0.6 and per_call["sums"][half] < 2,
 )
 claim(
     "In other words, there is no best drafter.",
-    len({max(each, key=each.get) for each in calls.values()} | {"look-up"}) == 2
+    len({max(each, key=each.get) for each in per_call.values()} | {"look-up"}) == 2
     and clock["edits"]["look-up"] > 1 > NEAR * clock["stories"]["look-up"],
 )
 
@@ -192,6 +194,6 @@ claim(
     all(text == plain for text, _ in found.values()),
 )
 claim(
-    "Half of the target is often right, and gains next to nothing.",
-    calls["stories"][half] > 3 and clock["stories"][half] < 1.3,
+    "Half of the target is often right, and gains little.",
+    per_call["stories"][half] > 3 and clock["stories"][half] < 1.3,
 )

@@ -114,7 +114,7 @@ class Sources(ChartExplorer):
         x = axis(0, GAMMA + 1, "", range(GAMMA + 2))
         title = "all texts: tokens a call of the target"
         views = [self._text(data, y), panel(title, x, y, high=110, side=98, below=True)]
-        x, title = axis(0, self._fastest), "measured speed (dotted: plain decoding)"
+        x, title = axis(0, self._fastest), "speed by the clock (dotted: plain decoding)"
         views.append(panel(title, x, y | {"ticks": speeds}, high=110, side=138))
         keys = [(WARM, words, True) if look == "bonus" else (fill, words)
                 for look, (fill, words) in FATES.items()]  # fmt: skip
