@@ -6,6 +6,7 @@ from lablib.course.lessons import smollm2
 from lablib.inference.speculation.costs import expected_tokens
 
 import numpy as np
+from mlx.utils import tree_flatten
 
 # %% after by-hand-loop
 assert text == write(large, ["the"], 7)
@@ -87,8 +88,7 @@ claim(
     and "| deer -> lamb:" in tokenizer.decode(shown_first["edits"][0]),
 )
 claim(
-    "The line above the picture shows it: some rejected draft had a higher p than some accepted "
-    "one.",
+    "As printed above, some rejected draft had a higher p than some accepted one.",
     bool(max(refused) > min(kept)),
 )
 claim(
@@ -177,10 +177,6 @@ claim(
     "drafted again.",
     six.tokens_per_round < five.tokens_per_round + 0.1 and judged(six) > 2 * judged(five),
 )
-claim(
-    "On stories more than nine of ten drafts are kept, and there are no such columns.",
-    bool(kept_of["stories"] > 0.9 * made["stories"]),
-)
 
 # %% after predict-roofline-question
 claim(
@@ -209,12 +205,9 @@ claim(
     length.values["alpha"] == round(20 * four.alpha) / 20,
 )
 claim(
-    "So plain decoding, γ = 0, stays the best at least as long: compare the first α of both lines.",
+    "Here a first draft must pay for being read, too, so plain decoding stays the best at least as "
+    "long: compare the first α of both lines.",
     best["here"].count(0) >= best["textbook"].count(0),
-)
-claim(
-    "A better draft deserves longer rounds, so with α the best γ never falls.",
-    all(found == sorted(found) for found in best.values()),
 )
 worth = [expected_tokens(0.3, i) - expected_tokens(0.3, i - 1) for i in range(1, 9)]
 claim(
@@ -255,20 +248,6 @@ claim(
 )
 claim("A sixth draft saves no further call.", calls[6] == calls[5])
 
-
-def with_start(plain_tokens, speed, start):
-    return (plain_tokens + start) / (plain_tokens / speed + start)
-
-
-claim(
-    "Where it would be ×2 on forty tokens, a start worth ten plain tokens leaves ×1.67.",
-    round(with_start(40, 2, 10), 2) == 1.67,
-)
-claim(
-    "The formula still leaves out what comes once a text, such as reading the prompt: whatever "
-    "both ways pay alike pulls a speed-up towards ×1.",
-    all(abs(with_start(40, s, 10) - 1) < abs(s - 1) for s in (0.5, 0.8, 1.2, 2, 3)),
-)
 
 # %% after on-smollm2-answer
 said = smollm2.stored("07")
