@@ -6,7 +6,7 @@ import json
 import lablib
 from lablib.course.lessons.lesson_07 import bits, widgets
 from lablib.course.lessons.lesson_07.exercises import forgotten_bonus, greedy_round
-from lablib.course.lessons.lesson_07.rounds import LOOKS, YOURS, RoundByRound
+from lablib.course.lessons.lesson_07.rounds import FATES, LOOKS, YOURS, RoundByRound
 from lablib.course.lessons.lesson_07.speed import TEXTBOOK, LengthCurves, against_the_clock
 from lablib.course.replay.rounds import agreement
 from lablib.inference.decoding.rows import Verdict
@@ -49,8 +49,8 @@ def test_the_strip_is_the_text_that_the_rounds_wrote() -> None:
     ids = [1, 1, 2, 4, 2, 3, 5]  # the prompt without <s>, then 1 2 +4 | +2 | 3 5
     assert data["tokens"] == [WORDS[i] for i in ids]
     assert [LOOKS[look][1] if look >= 0 else "" for look in data["looks"]] == [
-        "", "accepted draft", "accepted draft", "bonus", "correction",
-        "accepted draft", "accepted draft",
+        "", LOOKS[0][1], LOOKS[0][1], "bonus", "correction of a rejected draft",
+        LOOKS[0][1], LOOKS[0][1],
     ]  # fmt: skip
     assert data["verdicts"] == ["accepted", "accepted", "not reached"]
     second = widget.compute(round=2, text="one")
@@ -65,14 +65,18 @@ def test_rounds_count_from_one_and_the_correction_has_a_bar() -> None:
     assert (player.value, player.min, player.max) == (1, 1, 3)
     assert (player.play.value, player.play.min, player.play.max) == (1, 1, 3)
     refuses(ValueError, "round must be", widget.set, round=0)
-    keys = {name: colour for colour, name, *_ in widget.constants["keys"]}
-    chances = ["draft's q", "target's p (faint: unjudged)"]
-    assert [*keys] == [*chances, "p of a correction", "p of a bonus"]
+    said = [name for _, name, *_ in widget.constants["keys"]]
+    assert said == ["draft's q", "bars: target's p (grey: not judged)"]
     drawn = widget.draw(widget.compute(round=2, text="one"))
     assert drawn["panels"][0]["title"] == "round 2 of 3: probability"
     (own,) = [mark for mark in read(drawn)[0] if "the target's own" in mark.get("note", "")]
     assert own["bar"] == pytest.approx([1.75, 2.25, 0, 0.625])  # after both drafts
-    assert own["fill"] == keys["p of a correction"]
+    filled = [
+        mark["fill"] for mark in read(drawn)[0] if mark.get("fill") and not mark.get("hollow")
+    ]
+    assert filled == [LOOKS[1][0], FATES["not reached"], own["fill"]]  # the text's own colours
+    assert own["fill"] == LOOKS[1][0] == FATES["rejected"]
+    assert FATES["accepted"] == LOOKS[0][0]
     unknown = read(widget.draw(widget.compute(round=1, text="one")))  # no probability, no bar
     assert len(heights(unknown[0])) == 4
 
@@ -293,19 +297,22 @@ def test_bad_input_is_refused() -> None:
 # ------------------------------------------------------------------ speed
 def test_promised_and_measured_have_their_names_and_never_one_colour() -> None:
     """Theory is a line and the clock has dots; what is promised elsewhere looks the same."""
-    chart = against_the_clock({1: 1.4, 4: 2.0, 8: 2.5}, {1: 1.3, 4: 2.2, 8: 1.9})
-    one, promised, measured = chart.marks[0]
-    assert (promised["label"], measured["label"]) == ("promised", "measured")
-    assert promised["colour"] != measured["colour"]
+    chart = against_the_clock(
+        {1: 1.5, 4: 2.1, 8: 2.2}, {1: 1.4, 4: 2.0, 8: 2.5}, {1: 1.3, 4: 2.2, 8: 1.9}
+    )
+    rule, one_alpha, promised, measured = chart.marks[0]
+    named = [each["label"] for each in (one_alpha, promised, measured)]
+    assert named == ["one α", "counted tokens", "measured"]
+    assert len({each["colour"] for each in (one_alpha, promised, measured)}) == 3
     assert promised.get("wide", 1) > measured["wide"] == 0
     assert [point[:2] for point in measured["line"]] == [[1, 1.3], [4, 2.2], [8, 1.9]]
-    assert one["rule"] == {"y": 1}
+    assert rule["rule"] == {"y": 1}
     (view,) = chart.panels
     assert view["y"]["ends"][0] == 0
     assert view["y"]["ends"][1] > 2.5
     widget = LengthCurves(COSTS)
     curve = widget.chart(widget.compute(0.5)).marks[1][1]
-    assert (curve["label"], curve["colour"]) == ("promised", promised["colour"])
+    assert (curve["label"], curve["colour"]) == ("promised", one_alpha["colour"])
 
 
 def test_the_best_length_is_where_the_quotient_peaks() -> None:

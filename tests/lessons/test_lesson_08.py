@@ -171,6 +171,7 @@ def test_the_overlap_follows_its_controls(overlap) -> None:
     assert said in overlap.set(distance=1.0, temperature=1.0, rule="rejection")
     assert "not p: wrong by up to 0.080" in overlap.set(rule=lab.RESIDUAL_BUG)
     assert "100% of the drafts" in overlap.set(rule=lab.ACCEPT_BUG)
+    assert "21% of the drafts are kept (rejection keeps Σ" in overlap.set(rule="match")
 
 
 def test_the_round_says_whether_it_is_exact() -> None:
@@ -180,7 +181,13 @@ def test_the_round_says_whether_it_is_exact() -> None:
     data = widget.compute(distance=1.0, rule=lab.RESIDUAL_BUG)
     assert data["truth"][5] == pytest.approx(0.6 * 0.3 * 0.3)
     assert data["written"].sum() == pytest.approx(1)
-    assert {*data["tokens"]} == {*rules.RULE, lab.RESIDUAL_BUG}
+    assert [*data["tokens"]] == widget.names  # every rule has its bar, and its name beside it
+    drawn = widget.draw(data)["panels"][1]
+    assert [mark["bar"][1] for mark in drawn["marks"]] == [*data["tokens"].values()]
+    rows = [(mark["bar"][2] + mark["bar"][3]) / 2 for mark in drawn["marks"]]
+    ticks = widget.constants["panels"][1]["y"]["ticks"]
+    assert rows == pytest.approx([at for at, _ in ticks])
+    assert [name for _, name in ticks] == widget.names
     assert data["tokens"]["match"] < data["tokens"]["rejection"] < data["tokens"]["block"]
     assert "as the target alone does" in widget.set(rule="block")
     assert "wrong by up to" in widget.set(rule=lab.ACCEPT_BUG)

@@ -55,24 +55,28 @@ def test_sources(guesses) -> None:
         task: {"plain": [2.0, 4.0], "model": [1.0, 2.0], "gram": [4.0, 4.0]} for task in texts
     }
     widget = lab.Sources(texts, guesses, seconds, ["", *"abcd"])
-    data = widget.compute("easy", "model")
+    data = widget.compute("easy")
     rounds_of = [replay(text, FixedLength(rounds.GAMMA)) for text in guesses["easy"]["model"]]
     tokens, calls = 6 * 60, sum(map(len, rounds_of))
     middle, low, high = data["yields"]["model"]
     assert low <= middle <= high
     assert middle == pytest.approx(tokens / calls)
     assert data["speeds"] == {"model": 2.0, "gram": 0.75}
-    assert data["looks"].count(lab.COPIED) == sum(step.kept for step in rounds_of[0])
-    (text, _) = widget.constants["texts"]
-    assert len(text) == len(data["looks"]) == 62
+    assert data["calls"]["model"] == len(rounds_of[0])
+    assert data["first"] == {"plain": 2.0, "model": 1.0, "gram": 4.0}
     assert read(widget.draw(data))
-    said = widget.set(task="hard", drafter="gram")
-    assert said.startswith("With the gram this text of 60 tokens takes ")
-    assert said.endswith(
-        "On hard it ran ×0.75 as fast as plain decoding; the fastest was model, ×2.00."
-    )
+    ticks = [name for _, name in widget.constants["panels"][0]["y"]["ticks"]]
+    assert ticks[0].split() == ["model:", str(len(rounds_of[0])), "calls,", "1000", "ms"]
+    assert widget.set(task="hard").endswith("On hard the fastest by the clock was model, ×2.00.")
     for fewer in ({}, {"easy": seconds["easy"]}):
         refuses(ValueError, "same tasks", lab.Sources, texts, guesses, fewer, [])
+
+
+def test_the_cells_of_a_strip_are_what_became_of_the_tokens() -> None:
+    text = Guesses((4, 4, 4, 4, 4, 4, 0, 2, 2, 2, 4), (4, 3, 2, 1, 0, 0, 0, 2, 1, 0, 1))
+    found, calls = lab.fates(text)
+    assert found == [*["kept"] * 4, "bonus", "refused", "nothing", "kept", "kept", "bonus", "kept"]
+    assert calls == 5
 
 
 def test_adapting_follows_the_text(guesses) -> None:

@@ -247,7 +247,8 @@ class Progress:
     def __repr__(self) -> str:
         width = max((len(exercise.title) for exercise in self.exercises), default=0)
         rows = [
-            f"{self.marks[e.id]} {e.id}  {e.title:<{width}}  {e.difficulty}  {e.minutes:>2} min"
+            f"{self.marks[e.id]} {e.id}  {e.title:<{width}}  {e.difficulty}  "
+            f"{e.minutes:>2} min{_on(e)}"
             for e in self.exercises
         ]
         return "\n".join([*rows, self.summary, *filter(None, [self.note])])
@@ -261,12 +262,17 @@ class Progress:
                 f'<tr><td style="border-left:5px solid {colour}">{mark} {word}</td><td>{e.id}</td>'
                 f'<td style="text-align:left;overflow-wrap:anywhere">{html.escape(e.title)}</td>'
                 f'<td style="white-space:nowrap">{e.difficulty}</td>'
-                f'<td style="white-space:nowrap">{e.minutes} min</td></tr>'
+                f'<td style="white-space:nowrap">{e.minutes} min{_on(e)}</td></tr>'
             )
         names = '<th>outcome</th><th colspan="2">exercise</th><th>level</th><th>time</th>'
         note = f"<p>{html.escape(self.note)}</p>" if self.note else ""
         rows = f"<caption>{self.summary}</caption><tr>{names}</tr>{rows}"
         return f"<table>{rows}</table>{note}"
+
+
+def _on(exercise: Exercise) -> str:
+    """Return where an exercise stands, if not in its lesson."""
+    return ", on the page beside the lesson" if exercise.further else ""
 
 
 def judge(

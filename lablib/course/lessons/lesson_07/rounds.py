@@ -7,7 +7,7 @@ from typing import Any
 from lablib.course.plots.chart import Chart, ChartExplorer
 from lablib.course.plots.charts import TINTS, WARM, axis, panel, upright
 from lablib.course.plots.explorer import Player, choice
-from lablib.course.plots.pictures import COLOURS, visible
+from lablib.course.plots.pictures import visible
 from lablib.inference.decoding.rows import Verdict
 from lablib.inference.speculation.speculative_iterator import SpeculativeTokenIterator
 from lablib.validation import BadValue
@@ -15,11 +15,12 @@ from lablib.validation import BadValue
 from ipywidgets import Text
 
 Begin = Callable[[str], tuple[Sequence[int], SpeculativeTokenIterator]]
-# What a token of the text is: its number, and how it looks.
-ACCEPTED, OWN_TOKEN = 0, {"correction": 1, "bonus": 2, "plain": 3}
-LOOKS = [("#A9D3F0", "accepted draft"), ("#F3BE6B", "correction"), ("#A6DBC8", "bonus")]
-LOOKS.append(("#DDDDDD", "plain"))
-OWN = {"correction": COLOURS[1], "bonus": COLOURS[2], "plain": WARM}  # its bar
+# What a token of the text is: its number, and how it looks, in the carpet's colours. The target's
+# own token is a bonus wherever no guess was wrong, be it that none was made.
+ACCEPTED, OWN_TOKEN = 0, {"correction": 1, "bonus": 2, "plain": 2}
+LOOKS = [(TINTS[0], "accepted draft"), (TINTS[1], "correction of a rejected draft")]
+LOOKS.append(("#FFFFFF", "bonus", WARM))
+FATES = {"accepted": TINTS[0], "rejected": TINTS[1], "not reached": TINTS[4]}  # bars of drafts
 YOURS = "your prompt"
 LONGEST_LIVE = 24  # rounds
 
@@ -126,8 +127,7 @@ class RoundByRound(ChartExplorer):
         wide = max(self._widest, len(data["drafted"]))  # nothing jumps while the rounds play
         x = axis(-0.6, wide + 0.6, "", [*enumerate(names)], bare=True)
         y = axis(0, 1.3, "", (0, 0.5, 1))
-        keys = [(WARM, "draft's q", True), (COLOURS[0], "target's p (faint: unjudged)")]
-        keys += [(OWN[kind], f"p of a {kind}") for kind in ("correction", "bonus")]
+        keys = [(WARM, "draft's q", True), (TINTS[4], "bars: target's p (grey: not judged)")]
         dress = {"texts": self._texts, "looks": LOOKS, "about": "text so far"}
         notes = [f"{LOOKS[look][1]}." if look >= 0 else "This was given." for look in data["looks"]]
         before = len(notes) - data["new"]
@@ -138,14 +138,15 @@ class RoundByRound(ChartExplorer):
 
     def _bars(self, data: dict[str, Any]) -> list[dict[str, Any]]:
         """Return a bar of p within an outline of q for each draft, and what became of it."""
-        fills = [TINTS[0] if each == "not reached" else COLOURS[0] for each in data["verdicts"]]
+        fills = [FATES[each] for each in data["verdicts"]]
         chances = {"q": data["q"], "p": data["p"]}
         marks = upright(data["drafted"], chances, fills) if data["q"] else []
         own, last = data["own"], len(data["drafted"])
         if data["own_p"] is not None:
             bar = [last - 0.25, last + 0.25, 0, data["own_p"]]
             note = f"{own}, the target's own: p = {data['own_p']:.2f}."
-            marks.append({"bar": bar, "fill": OWN[data["kind"]], "note": note})
+            marks.append({"bar": bar, "fill": LOOKS[OWN_TOKEN[data["kind"]]][0], "note": note})
+        marks = [mark | ({} if mark.get("hollow") else {"edge": WARM}) for mark in marks]
         rejected = f"✗ → {own}" if own else "✗ rejected"
         says = {"accepted": "✓ kept", "rejected": rejected, "not reached": "not judged"}
         words = [says[verdict] for verdict in data["verdicts"]]

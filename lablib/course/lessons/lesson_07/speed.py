@@ -1,6 +1,7 @@
 """What a draft length is worth on this machine: what is promised, and what the clock says.
 
-A speed-up that is promised and one that was measured have different colours, and their names.
+Speed-ups that one α promises, that counted tokens promise, and that were measured have different
+colours, and their names.
 """
 
 from collections.abc import Mapping
@@ -14,7 +15,7 @@ from lablib.course.replay.rounds import LONGEST
 from lablib.inference.speculation.costs import Costs, best_draft_tokens, expected_tokens, speedup
 
 HERE, TEXTBOOK = "as measured here", "free (textbook)"
-PROMISED, MEASURED = 3, 2  # their looks
+PROMISED, MEASURED, COUNTED = 3, 2, 0  # their looks
 
 
 class LengthCurves(ChartExplorer):
@@ -71,18 +72,23 @@ class LengthCurves(ChartExplorer):
         )
 
 
-def against_the_clock(promised: Mapping[int, float], measured: Mapping[int, float]) -> Chart:
-    """Draw speed-ups by γ: what was promised as a line, what was measured as dots.
+def against_the_clock(
+    one_alpha: Mapping[int, float], counted: Mapping[int, float], measured: Mapping[int, float]
+) -> Chart:
+    """Draw speed-ups by γ: what was promised as lines, what was measured as dots.
 
     Args:
-        promised: γ -> how many times as fast as plain decoding theory says it is.
+        one_alpha: γ -> how many times as fast as plain decoding one α for all places promises.
+        counted: γ -> what the tokens of the rounds promise.
         measured: γ -> how many times as fast it was.
     """
-    gammas, most = list(promised), max(*promised.values(), *measured.values())
-    line = curves(gammas, {"promised": list(promised.values())}, [PROMISED])
+    promised = {"one α": [*one_alpha.values()], "counted tokens": [*counted.values()]}
+    gammas, most = list(counted), max(*map(max, promised.values()), *measured.values())
+    two = curves(gammas, promised, [PROMISED, COUNTED])
     (dots,) = curves(gammas, {"measured": list(measured.values())}, [MEASURED])
     x = axis(0.5, max(gammas) + 0.5, "draft tokens γ", gammas)
     y = axis(0, 1.1 * most, "", [step / 2 for step in range(int(2.2 * most) + 1)])
-    view = panel("speed-up (dotted: plain decoding, ×1)", x, y, ["promised", "measured"], high=240)
+    names = [*promised, "measured"]
+    view = panel("speed-up (dotted: plain decoding, ×1)", x, y, names, high=240)
     one = {"rule": {"y": 1}, "dash": "2 3"}
-    return Chart([view], [[one, *line, dots | {"wide": 0, "r": 6}]])
+    return Chart([view], [[one, *two, dots | {"wide": 0, "r": 6}]])

@@ -116,9 +116,10 @@ class Overlap(ChartExplorer):
             )
         wrong = np.abs(data["kept"] + data["added"] - data["p"]).max()
         verdict = "exactly p" if wrong < 1e-9 else f"not p: wrong by up to {wrong:.3f}"
+        most = "" if abs(data["kept"].sum() - data["min"]) < 1e-9 else "rejection keeps "
         return (
             f"With the rule ‘{data['rule']}’ {data['kept'].sum():.0%} of the drafts are kept "
-            f"(Σ min(p, q) = {data['min']:.2f}), and what is written is {verdict}."
+            f"({most}Σ min(p, q) = {data['min']:.2f}), and what is written is {verdict}."
         )
 
 

@@ -11,9 +11,8 @@ from typing import Any
 from lablib.course.lessons.lesson_08.enumeration import Rule, one_round, plain
 from lablib.course.lessons.lesson_08.extras import TYPICAL, typical
 from lablib.course.plots.chart import Chart, ChartExplorer
-from lablib.course.plots.charts import axis, bar_keys, panel, upright
+from lablib.course.plots.charts import TINTS, WARM, axis, bar_keys, panel, upright
 from lablib.course.plots.explorer import choice, slider
-from lablib.course.plots.marks import REST
 from lablib.course.plots.pictures import COLOURS
 from lablib.course.theory.closed_forms import acceptance_rejection
 from lablib.inference.speculation import rules
@@ -24,6 +23,7 @@ import numpy as np
 from scipy.stats import chisquare
 
 FALSE_ALARM = 1e-6
+TINT = {"fill": TINTS[4], "edge": WARM}  # of bars that are not chosen
 RESIDUAL_BUG, ACCEPT_BUG = "bug: residual from p", "bug: keep every draft"
 
 
@@ -79,7 +79,7 @@ class RoundTexts(ChartExplorer):
         letters: the vocabulary, a letter for each token.
         target: ``(V, V)``; row i is the distribution after token i, all positive.
         other: the draft's when it is as far away as the slider goes.
-        names: the rules to choose from.
+        names: the rules to choose from; it begins with the last one.
     """
 
     FIRST, DRAFTED = 0, 2  # the token before the round, and γ
@@ -94,14 +94,13 @@ class RoundTexts(ChartExplorer):
         self._top = float(max(1.2 * self.truth.max(), 1.05 * max(far)))  # of all rules
         super().__init__(
             distance=slider(1.0, 0.0, 1.0, 0.05, label="draft's distance"),
-            rule=choice("rejection", self.names, label="rule"),
+            rule=choice(self.names[-1], self.names, label="rule"),
         )
 
     def compute(self, distance: float, rule: str) -> dict[str, Any]:
         """Return the joint distribution ``(V**(γ+1),)``, and each rule's tokens per round."""
         draft = between(self.target, self.other, distance)
-        shown = [name for name in self.names if name == rule or name in rules.RULE]
-        all_rules = {name: self._round(name, draft) for name in shown}
+        all_rules = {name: self._round(name, draft) for name in self.names}
         return {
             "written": all_rules[rule][0].ravel(),
             "truth": self.truth.ravel(),
@@ -117,13 +116,15 @@ class RoundTexts(ChartExplorer):
         series = {"target alone": data["truth"], "written": data["written"]}
         x = axis(-0.6, len(self.texts) - 0.4, "text", [*enumerate(self.texts)], bare=True)
         views = [panel("probability", x, axis(0, self._top), share=2)]
-        rows = [name.split(":")[0] for name in data["tokens"]]
-        colours = [COLOURS[0] if name == data["rule"] else REST for name in data["tokens"]]
-        marks = upright(rows, {"tokens": [*data["tokens"].values()]}, colours)
-        known = sum(name in rules.RULE for name in self.names)
-        most = known + (known < len(self.names))  # a broken rule stands beside the known ones
-        x = axis(-0.6, most - 0.4, "", [*enumerate(rows)], bare=True)
-        views.append(panel("tokens a round (blue: this rule)", x, axis(0, self.DRAFTED + 1)))
+        marks, names = [], []
+        for row, (name, tokens) in enumerate(data["tokens"].items()):
+            look = {"fill": COLOURS[0], "colour": "#FFFFFF"} if name == data["rule"] else TINT
+            note = f"{name}: {tokens:.2f} tokens a round."
+            bar = {"bar": [0, tokens, -row - 0.36, -row + 0.36], "text": f"{tokens:.2f}"}
+            marks.append({**bar, **look, "note": note})
+            names.append((-row, name))
+        x, y = axis(0, self.DRAFTED + 1), axis(0.5 - len(names), 0.5, "", names, bare=True)
+        views.append(panel("tokens a round (blue: this rule)", x, y, side=98))
         return Chart(views, [upright(self.texts, series), marks], bar_keys(series))
 
     def caption(self, data: dict[str, Any]) -> str:

@@ -9,9 +9,10 @@ from typing import Any
 
 from lablib.course.lessons.lesson_09.rounds import GAMMA
 from lablib.course.plots.chart import Chart, ChartExplorer
-from lablib.course.plots.charts import WARM, axis, panel
+from lablib.course.plots.charts import TINTS, WARM, axis, panel
 from lablib.course.plots.explorer import choice, slider
-from lablib.course.plots.pictures import COLOURS
+from lablib.course.plots.marks import REST
+from lablib.course.plots.pictures import COLOURS, visible
 from lablib.course.replay.rounds import LONGEST, Guesses, Length, replay, tokens_per_call
 from lablib.inference.speculation.costs import Costs
 from lablib.inference.speculation.draft_length import AdaptiveLength, FixedLength
@@ -21,17 +22,38 @@ import numpy as np
 
 # ------------------------------------------------------------------ where proposals come from
 
-COPIED, OWN = 0, 1
-LOOKS = [("#A9D3F0", "accepted draft"), ("#F3BE6B", "the target's own")]
+# What may become of a token, in the carpet's colours: its fill, and its edge if it is white.
+FATES = {
+    "kept": (COLOURS[0], "kept: the drafter guessed it"),
+    "refused": (COLOURS[1], "refused: it guessed wrong; the target’s own token"),
+    "bonus": ("#FFFFFF", "bonus: the target’s own, no guess was wrong"),
+    "nothing": (TINTS[4], "nothing was drafted"),
+}
+BETWEEN = 0.2  # rounds, in tokens
+
+
+def fates(guesses: Guesses) -> tuple[list[str], int]:
+    """Return what became of each token of a text, and how many calls of the target it took."""
+    found, steps = [], replay(guesses, FixedLength(GAMMA))
+    for step in steps:
+        own = "refused" if step.kept < step.drafted else "bonus" if step.drafted else "nothing"
+        found += (["kept"] * step.kept + [own])[: step.tokens]
+    return found, sum(step.calls for step in steps)
+
+
+def _whole(words: str) -> str:
+    """Return words between which no line ends."""
+    return words.replace(" ", "\N{NO-BREAK SPACE}")
 
 
 class Sources(ChartExplorer):
-    """A text with its accepted drafts; how often each drafter is right, and what the clock says.
+    """A text, as each drafter's rounds write it; how often each is right, and what the clock says.
 
     Args:
         texts: task -> the ids of one prompt and of its greedy completion.
         guesses: task -> drafter -> its guesses for several texts, that one first.
-        seconds: task -> drafter, and "plain" -> measured seconds of each of some texts.
+        seconds: task -> drafter, and "plain" -> measured seconds of each of some texts, that one
+            first.
         words: the text of every id.
     """
 
@@ -48,73 +70,90 @@ class Sources(ChartExplorer):
                 f"{[*guesses]} and {[*seconds]}"
             )
         self.texts, self.guesses, self.words = dict(texts), dict(guesses), list(words)
-        drafters = [*next(iter(self.guesses.values()))]
+        self.seconds = dict(seconds)
+        self.drafters = [*next(iter(self.guesses.values()))]
         self.yields = {
-            task: {name: tokens_per_call(each[name], GAMMA) for name in drafters}
+            task: {name: tokens_per_call(each[name], GAMMA) for name in self.drafters}
             for task, each in self.guesses.items()
         }
         self.speeds = {
-            task: {name: sum(each["plain"]) / sum(each[name]) for name in drafters}
+            task: {name: sum(each["plain"]) / sum(each[name]) for name in self.drafters}
             for task, each in seconds.items()
         }
         every = [speed for each in self.speeds.values() for speed in each.values()]
         self._fastest = 1.1 * max(2.0, *every)
-        super().__init__(
-            task=choice(next(iter(self.texts)), list(self.texts)),
-            drafter=choice(drafters[0], drafters),
-        )
+        super().__init__(task=choice(next(iter(self.texts)), list(self.texts)))
 
-    def compute(self, task: str, drafter: str) -> dict[str, Any]:
-        """Return the looks of the text, and tokens per call and speed of every drafter."""
-        prompt, tokens = self.texts[task]
-        looks = [OWN] * len(tokens)
-        steps = replay(self.guesses[task][drafter][0], FixedLength(GAMMA))
-        for step in steps:
-            looks[step.start : step.start + step.kept] = [COPIED] * step.kept
+    def compute(self, task: str) -> dict[str, Any]:
+        """Return each drafter's rounds of the first text, and its tokens per call and speed."""
+        every = {name: fates(self.guesses[task][name][0]) for name in self.drafters}
         return {
             "task": task,
-            "drafter": drafter,
-            "looks": [-1] * (len(prompt) - 1) + looks,
-            "calls": sum(step.calls for step in steps),
-            "written": len(tokens),
+            "words": [visible(self.words[i]) for i in self.texts[task][1]],
+            "fates": {name: found for name, (found, _) in every.items()},
+            "calls": {name: calls for name, (_, calls) in every.items()},
+            "first": {name: each[0] for name, each in self.seconds[task].items()},
             "yields": self.yields[task],
             "speeds": self.speeds[task],
         }
 
     def chart(self, data: dict[str, Any]) -> Chart:
-        """Draw the text above, the drafters as bars below."""
+        """Draw the text once for each drafter, and below all texts as bars."""
         left, right, names, speeds = [], [], [], []
         for row, (name, (middle, low, high)) in enumerate(data["yields"].items()):
             sides, speed = [-row - 0.36, -row + 0.36], data["speeds"][name]
-            fill = COLOURS[0] if name == data["drafter"] else COLOURS[4]
             note = f"{name}: {middle:.2f} tokens a call, 95 % interval {low:.2f} to {high:.2f}."
-            left.append({"bar": [0, middle, *sides], "fill": fill, "note": note})
+            left.append({"bar": [0, middle, *sides], "fill": REST, "note": note})
             left.append({"line": [[low, -row], [high, -row]], "wide": 1.5})
             note = f"{name}: {speed:.2f} times as fast as plain decoding, measured."
-            right.append({"bar": [0, speed, *sides], "fill": fill, "note": note})
+            right.append({"bar": [0, speed, *sides], "fill": REST, "note": note})
             names.append((-row, name))
             speeds.append((-row, f"×{speed:.2f} {name}"))  # words lie on no line
         right.append({"rule": {"x": 1}, "dash": "2 3"})  # above the bars: who is slower ends there
         y = axis(0.5 - len(names), 0.5, "", names, bare=True)
         x = axis(0, GAMMA + 1, "", range(GAMMA + 2))
-        views = [panel("tokens a call of the target", x, y, high=110, side=98)]
-        x, title = axis(0, self._fastest), "measured speed (dotted: plain decoding)"
+        title = "all texts: tokens a call of the target"
+        views = [self._text(data, y), panel(title, x, y, high=110, side=98, below=True)]
+        x, title = axis(0, self._fastest), "speed by the clock (dotted: plain decoding)"
         views.append(panel(title, x, y | {"ticks": speeds}, high=110, side=138))
-        whole = [[*prompt[1:], *tokens] for prompt, tokens in self.texts.values()]  # all but <s>
-        texts = [[self.words[i] or " ∅" for i in ids] for ids in whole]
-        dress = {"texts": texts, "looks": LOOKS, "about": ""}
-        now = {"text": [*self.texts].index(data["task"]), "looks": data["looks"], "marked": -1}
-        now["notes"] = [look >= 0 and f"{LOOKS[look][1]}." for look in data["looks"]]
-        return Chart(views, [left, right], (), "reading", dress, now)
+        keys = [(WARM, words, True) if look == "bonus" else (fill, words)
+                for look, (fill, words) in FATES.items()]  # fmt: skip
+        return Chart(views, [self._strips(data), left, right], keys)
+
+    def _text(self, data: dict[str, Any], y: dict[str, Any]) -> dict[str, Any]:
+        """Return the panel of one text: behind each drafter's name its calls, and its time."""
+        first, whole = data["first"], len(data["words"])
+        ticks = [
+            (-row, f"{_whole(name)}: {_whole(f'{calls} calls, {1000 * first[name]:.0f} ms')}")
+            for row, (name, calls) in enumerate(data["calls"].items())
+        ]
+        title = f"one text of {data['task']}; plain decoding: {whole} calls, "
+        title += f"{1000 * first['plain']:.0f} ms"
+        return panel(title, axis(0, 1, "", ()), y | {"ticks": ticks}, high=110, side=138)
+
+    def _strips(self, data: dict[str, Any]) -> list[dict[str, Any]]:
+        """Return a strip of cells for each drafter: those of a round hang together."""
+        marks, whole = [], len(data["words"])
+        for row, (name, found) in enumerate(data["fates"].items()):
+            for place, (fate, word) in enumerate(zip(found, data["words"], strict=True)):
+                fill, told = FATES[fate]
+                end = place + 1 - BETWEEN * (fate != "kept")
+                cell = {"bar": [place / whole, end / whole, -row - 0.34, -row + 0.34], "fill": fill}
+                cell |= {"edge": WARM} if fate == "bonus" else {}
+                cell |= {"colour": "#FFFFFF"} if fate == "kept" else {}
+                text = {} if word == "∅" else {"text": word.removeprefix("␣") or word}
+                marks.append(cell | text | {"note": f"{name}, “{word}”: {told}."})
+        return marks
 
     def caption(self, data: dict[str, Any]) -> str:
-        """Say what the chosen drafter does to this text and to its task, and who is fastest."""
+        """Say how many calls each drafter needs for the text, and who is fastest on its task."""
         best = max(data["speeds"], key=data["speeds"].get)
+        (one, few), *others = data["calls"].items()
+        more = "".join(f", {each} with the {name}" for name, each in others)
         return (
-            f"With the {data['drafter']} this text of {data['written']} tokens takes "
-            f"{data['calls']} calls of the target. On {data['task']} it ran "
-            f"×{data['speeds'][data['drafter']]:.2f} as fast as plain decoding; the fastest was "
-            f"{best}, ×{data['speeds'][best]:.2f}."
+            f"With the {one} this text of {len(data['words'])} tokens takes {few} calls of the "
+            f"target{more}. "
+            f"On {data['task']} the fastest by the clock was {best}, ×{data['speeds'][best]:.2f}."
         )
 
 

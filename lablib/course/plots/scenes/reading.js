@@ -1,7 +1,7 @@
 // A text as it is read, each token on the colour of what became of it, and charts below or beside
 // it.
 //
-// constants: {texts: [[token]], looks: [[colour, name]], about, beside, panels, verdicts}: all
+// constants: {texts: [[token]], looks: [[colour, name, edge?]], about, beside, panels, verdicts}: all
 // texts and verdicts that
 //   may come, so that none makes the picture jump; what the colours are about; the text's share of
 //   the line if it stands beside charts.
@@ -45,7 +45,7 @@ function reading(constants, data, room) {
       height: HIGH - 4,
       rx: 2,
       fill: look ? look[0] : '#FFFFFF',
-      stroke: '#FFFFFF',
+      stroke: look?.[2] || '#FFFFFF',
       ...(data.notes[i]
         ? {
             note: data.notes[i],
