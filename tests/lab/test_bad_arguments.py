@@ -297,6 +297,8 @@ def test_what_is_never_taken(entry):
         for bad in NEVER[argument]:
             if entry == "walk_cache" and isinstance(bad, list) and not bad:
                 continue  # an empty prompt may be looked up
+            if (entry, argument) == ("sample_many", "options") and bad is None:
+                continue  # each has those of SamplerOptions()
             with at_most(20), pytest.raises((BadType, BadValue)):
                 call(**(good | {argument: bad}))
 
