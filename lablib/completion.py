@@ -1,7 +1,7 @@
 """A completion as a text, with what is known about it."""
 
 from collections.abc import Iterable
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from lablib.inference.decoding.rows import Best, Samples, Verdict
 
@@ -60,10 +60,12 @@ class Completion(str):
         completion.stats = dict(stats)
         return completion
 
-    def __getattr__(self, name: str) -> Any:
-        """Say what an attribute of another library's results is here."""
-        here = f" (here it is {_ELSEWHERE[name]})" if name in _ELSEWHERE else ""
-        raise AttributeError(f"a Completion has no attribute {name!r}{here}")
+    if not TYPE_CHECKING:  # which would take any name for one of its own
+
+        def __getattr__(self, name: str) -> Any:
+            """Say what an attribute of another library's results is here."""
+            here = f" (here it is {_ELSEWHERE[name]})" if name in _ELSEWHERE else ""
+            raise AttributeError(f"a Completion has no attribute {name!r}{here}")
 
     @property
     def text(self) -> str:

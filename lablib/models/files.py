@@ -174,7 +174,7 @@ def _is_finite(array: mx.array) -> bool:
     long for float16 on a CPU, 1.2 s for 135M.)
     """
     bits = {2: mx.uint16, 4: mx.uint32, 8: mx.uint64}[array.itemsize]
-    infinity = mx.array(float("inf"), dtype=array.dtype).view(bits).item()
+    infinity: Any = mx.array(float("inf"), dtype=array.dtype).view(bits).item()
     sign = 1 << (8 * array.itemsize - 1)
     largest = (np.asarray(array.view(bits)) & (sign - 1)).max(initial=0)
     return int(largest) < infinity

@@ -112,6 +112,7 @@ def _in_parts(q: mx.array, k: mx.array, v: mx.array, mask: mx.array | str | None
     kv_heads, seen = k.shape[1:3]
     keys = k[:, :, None].swapaxes(-1, -2)
     values = mx.concatenate([v, mx.ones((*v.shape[:3], 1))], axis=-1)[:, :, None]
+    see: mx.array | None
     step, read = max(_MANY, _PART // seen), []
     for first in range(0, length, step):
         part = q[:, :, first : first + step]

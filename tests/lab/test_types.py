@@ -87,7 +87,15 @@ def test_the_public_names_are_listed_and_no_others() -> None:
     }
 
 
-INNER = {"n", "name", "several", "cache", "cached_tokens"}  # what doors say to each other
+INNER = {
+    "n",
+    "name",
+    "several",
+    "each",
+    "streams",
+    "cache",
+    "cached_tokens",
+}  # what doors say to each other
 GIVEN = {"max_tokens", "draft_tokens", "temperature"}  # names of their own, in some doors
 DOORS = {
     keywords.SampleKeywords: (None, {*keywords.DraftKeywords.__annotations__}),

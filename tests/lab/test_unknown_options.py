@@ -175,7 +175,7 @@ def test_how_many_logprobs_is_another_option() -> None:
         (lambda: lablib.Completion("x").choices, "the completion itself; n= gives a list"),
         (lambda: lablib.Completion("x").usage, "here it is stats, with prompt_tokens and tokens"),
         (lambda: lablib.sample_n(len, ["x", "y"], 4), "several are for samples, sample_many"),
-        (lambda: lablib.sample_n(len, "x", 4), "encode it, or give tokenizer="),
+        (lambda: lablib.sample_n(lablib.load("draft")[0], "x", 4), "encode it, or give tokenizer="),
     ],
 )
 def test_a_habit_from_elsewhere_is_told_what_stands_here(call: Any, said: str) -> None:

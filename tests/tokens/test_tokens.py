@@ -406,7 +406,7 @@ REFUSED = {
     "id too large": ([1, 11], {}, r"prompt\[1\] must be between 0 and 10, got 11"),
     "negative id": ([-1], {}, r"prompt\[0\] must be between 0 and 10, got -1"),
     "float id": ([1.5], {}, r"prompt\[0\] must be an int token id"),
-    "two rows": ([[1], [2]], {}, r"prompt\[0\] must be an int token id"),
+    "two rows": ([[1], [2]], {}, "prompt must be one, got .*: several are for samples"),
     "no tokens": ([1], {"max_tokens": 0}, "max_tokens must be at least 1, got 0"),
     "negative": ([1], {"max_tokens": -1}, "max_tokens must be at least 1, got -1"),
     "float max": ([1], {"max_tokens": 3.0}, "max_tokens must be an int, got 3.0"),

@@ -330,7 +330,7 @@ BAD_CALLS = [
     ({"nonsense": 1}, (BadValue, BadType), "nonsense"),
     ({"prompt": []}, BadValue, "prompt must hold at least one token"),
     ({"prompt": [6]}, BadValue, r"prompt\[0\] must be between 0 and 5, got 6"),
-    ({"prompt": "sum"}, BadType, "encode it first"),
+    ({"prompt": "sum"}, BadType, "encode it, or give tokenizer="),
     ({"n": 2**63}, BadValue, "n must be at most 1000000, got 9223372036854775808"),
     ({"n": 1_000_001}, BadValue, "n must be at most 1000000, got 1000001"),
 ]

@@ -153,8 +153,8 @@ def best_of_n_many(
     flag("return_all", return_all)
     settings = {**options, "max_tokens": max_tokens, "temperature": temperature}
     parts = _sample(model, draft_model, prompts, check_n(n), settings, score_fn)
-    found = (vote.candidates(each, score_fn, parts) for each in _of_each(parts, n))
-    return found if return_all else map(vote.best, found)
+    scored = (vote.candidates(each, score_fn, parts) for each in _of_each(parts, n))
+    return scored if return_all else map(vote.best, scored)
 
 
 def _sample(

@@ -138,8 +138,8 @@ def best_of_n(
     flag("return_all", return_all)
     settings = {**options, "max_tokens": max_tokens, "temperature": temperature}
     parts = _sample(model, draft_model, prompt, n, settings, score_fn)
-    found = candidates(parts.join(), score_fn, parts)
-    return found if return_all else best(found)
+    scored = candidates(parts.join(), score_fn, parts)
+    return scored if return_all else best(scored)
 
 
 @described(VoteKeywords)
@@ -306,9 +306,9 @@ def candidates(samples: Samples, score_fn: Scorer, parts: SampleParts) -> Candid
     return Candidates((Candidate(*pair) for pair in pairs), samples)
 
 
-def best(found: Candidates) -> mx.array:
+def best(scored: Candidates) -> mx.array:
     """Return the sequence ``(1, total_len)`` of the highest score, the first among equals."""
-    return max(found, key=lambda each: each.score).tokens
+    return max(scored, key=lambda each: each.score).tokens
 
 
 def count(
