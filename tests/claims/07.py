@@ -73,7 +73,7 @@ alone, helped = speculative(prompt)[1].stats, lablib.TokenIterator(target, promp
 one_by_one = len(list(helped))
 claim(
     "Each round is one forward of the target, where plain decoding takes a forward for each token. "
-    "lablib.generate drafts, too, if you give it draft_model=draft.",
+    "lablib.generate and its relatives draft, too, if you give them draft_model=draft.",
     alone["rounds"] == alone["target_calls"] < one_by_one
     and lablib.generate(
         target, tokenizer, problem.prompt, draft_model=draft, temperature=0.0
