@@ -397,7 +397,8 @@ def test_two_processes_at_once(place, made):
     for process in pair:
         _, printed = process.communicate(timeout=120)
         assert process.returncode == 0, printed
-    assert len(left(place)) == 5
+    kept = [each for each in left(place) if not str(each).endswith(".so")]  # libraries made once
+    assert len(kept) == 5
     assert lablib.load("smollm2")
 
 
