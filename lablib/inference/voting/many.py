@@ -22,7 +22,7 @@ from lablib.validation import flag, function, sequence
 
 import mlx.core as mx
 
-ROWS = 64  # side by side by default: more win little on two cores, and their caches fill memory
+ROWS = 64  # side by side by default: the caches of a thousand problems would fill the memory
 
 
 @described(VoteKeywords)
