@@ -82,10 +82,11 @@ def read_request(
     may be lists, with a value for each.
     """
     clear_with_thread()
+    if tokenizer is not None:
+        check_tokenizer(tokenizer)
     if not several:
         _refuse_several(prompt)
     if tokenizer is not None:
-        check_tokenizer(tokenizer)
         prompt, stop_tokens = _read_texts(prompt, stop_tokens, tokenizer, several)
     if several:
         prompts = [ids for ids in check_prompts(model, prompt, name) for _ in range(each)]
