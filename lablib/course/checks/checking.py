@@ -260,9 +260,10 @@ class Progress:
             word, colour = MARKS[mark]
             rows += (
                 f'<tr><td style="border-left:5px solid {colour}">{mark} {word}</td><td>{e.id}</td>'
-                f'<td style="text-align:left;overflow-wrap:anywhere">{html.escape(e.title)}</td>'
+                f'<td style="text-align:left;overflow-wrap:anywhere">'
+                f"{html.escape(e.title)}{_on(e)}</td>"
                 f'<td style="white-space:nowrap">{e.difficulty}</td>'
-                f'<td style="white-space:nowrap">{e.minutes} min{_on(e)}</td></tr>'
+                f'<td style="white-space:nowrap">{e.minutes} min</td></tr>'
             )
         names = '<th>outcome</th><th colspan="2">exercise</th><th>level</th><th>time</th>'
         note = f"<p>{html.escape(self.note)}</p>" if self.note else ""
