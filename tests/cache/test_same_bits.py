@@ -136,10 +136,10 @@ def test_the_whole_grid(kind: str) -> None:
         assert mx.array_equal(reader.read(size), reader.alone), size
     for start in (1, length // 2, length - 4):
         before = reader.has_read(start)
-        for rows in (*range(1, 19), 31, 32, 33, 63, 64):
+        for rows in (1, 2, 3, 5, 8, 15, 16, 17, 18, 31, 32, 33, 64):
             parts = mx.array([reader.text[start : start + 2]] * rows)
             assert reader.share(reader.model(parts, cache=kv.expand(before, rows)), [start]) == 1
-    for count in (1, 2, 5, 15, 16, 17, 34, 64):
+    for count in (1, 5, 16, 17, 64):
         assert set(_ragged(reader, count, seed=1)) == {1}, count
 
 

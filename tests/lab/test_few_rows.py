@@ -21,7 +21,7 @@ pytestmark = pytest.mark.skipif(
     sys.platform != "linux" or backend.core() is None, reason="few rows are for OpenBLAS on Linux"
 )
 needs_compiler = pytest.mark.skipif(few_rows.compiler() is None, reason="no C compiler")
-MANY = [1000, pytest.param(100_000, marks=pytest.mark.slow)]
+MANY = [500, pytest.param(100_000, marks=pytest.mark.slow)]
 PLANTED = {
     "C is read where beta is 0": ("p->beta == 0 ?", "p->beta == 7 ?"),
     "the end of a sum is lost": ("n < p->depth; n++", "n < p->depth - 1; n++"),
@@ -114,7 +114,7 @@ def test_a_planted_bug_is_found(bug: str, tmp_path: Path, monkeypatch) -> None:
 
 
 @needs_compiler
-@pytest.mark.parametrize("count", ["500", pytest.param("20000", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", ["200", pytest.param("20000", marks=pytest.mark.slow)])
 def test_no_byte_beyond_a_matrix_is_touched(count: str, tmp_path: Path) -> None:
     """AddressSanitizer ends the process at the first."""
     tool, library = few_rows.compiler(), tmp_path / "watched.so"

@@ -54,7 +54,7 @@ def built(kind: str, path: Path, source: Path = stored_weights.SOURCE) -> Path:
     "count",
     [
         100,
-        pytest.param(1000, marks=pytest.mark.thorough),
+        pytest.param(300, marks=pytest.mark.thorough),
         pytest.param(100_000, marks=pytest.mark.slow),
     ],
 )

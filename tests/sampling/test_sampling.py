@@ -144,14 +144,14 @@ FAST = settings(database=None, suppress_health_check=list(HealthCheck))
 def test_every_combination_agrees_with_the_oracle():
     compared = 0
 
-    @settings(FAST, max_examples=1200, derandomize=True)
+    @settings(FAST, max_examples=700, derandomize=True)
     @given(cases())
     def run(case):
         nonlocal compared
         compared += check(case, PATHS[compared % 2])
 
     run()
-    assert compared >= 5000
+    assert compared >= 2900
 
 
 @pytest.mark.slow

@@ -144,7 +144,7 @@ RIGHT = [
 
 
 @pytest.mark.grid(lambda seeds: seeds == 3)
-@pytest.mark.parametrize("seeds", [3, 250])
+@pytest.mark.parametrize("seeds", [3, 100, pytest.param(250, marks=pytest.mark.slow)])
 def test_no_audit_of_a_right_engine_accuses(seeds: int) -> None:
     for (engine, n), seed in itertools.product(RIGHT, range(seeds)):
         found = audit(engine, n, seed=seed)
