@@ -8,10 +8,11 @@ import sys
 import time
 from pathlib import Path
 
+import lablib
 from lablib import __main__
 from lablib.models.base import LanguageModel
 from lablib.tools.bench import plan as plans
-from lablib.tools.bench import report, run
+from lablib.tools.bench import report, run, side_lablib
 from lablib.tools.bench.plan import HEAD, LABLIB, MLX_LM, OLD, QUICK, Case, Plan
 from lablib.tools.bench.turns import Side, SideError, take_turns
 
@@ -146,6 +147,18 @@ def test_random_models_have_the_size_they_are_named_for(tmp_path: Path) -> None:
     told = plans.settings(QUICK, tmp_path, ["target"])
     assert json.loads(json.dumps(told)) is not None
     assert not list(tmp_path.iterdir())  # no random model was wanted
+
+
+def test_a_random_model_writes_what_mlx_lms_does(tmp_path: Path) -> None:
+    """Its tokenizer has 512 of its 8,192 ids; ``load`` writes none without text, mlx-lm all."""
+    side = side_lablib._Lablib(plans.settings(QUICK, tmp_path, ["20M"]))
+    prompt = plans.prompt_of(8)
+    texts = []
+    for model, _ in (side.load("20M"), side.foreign("20M")):
+        tokens = lablib.TokenIterator(model, prompt, max_tokens=3, temperature=0.0, stop_tokens=())
+        texts.append([token.id for token in tokens])
+    assert texts[0] == texts[1]
+    assert max(texts[0]) >= 512
 
 
 # --- the command ------------------------------------------------------------------------------

@@ -90,7 +90,7 @@ def _rounds(iterators: list[Any]) -> Answer:
 class _Lablib:
     def __init__(self, settings: dict[str, Any]) -> None:
         self.settings, self.plan = settings, settings["plan"]
-        self.load = cache(lambda name: lablib.load(settings["models"][name]))
+        self.load = cache(self._load)
         self.foreign = cache(self._load_foreign)
         self.drafter = cache(self._load_drafter)
         self.drafts = cache(self._load_drafts)
@@ -318,6 +318,12 @@ class _Lablib:
     def _particles(self, case: particles.Case, load: Callable, _: int) -> Answer:
         lm = lablib.AsyncMlxLM(load("target")[0], None, batch_size=case.rows)
         return particles.ask(lm, case, clock())
+
+    def _load(self, name: str) -> tuple[Any, Any]:
+        """Return a model that writes all of its ids, as mlx-lm's does, also those without text."""
+        model, tokenizer = lablib.load(self.settings["models"][name])
+        model.known_ids = None
+        return model, tokenizer
 
     def _load_foreign(self, name: str) -> tuple[Any, Any]:
         """Return a model as mlx-lm makes it, so that the engine alone is compared."""
