@@ -113,9 +113,12 @@ claim(
 
 
 # %% after own-answer
+told = lablib.generate(model, tokenizer, openings[0], temperature=0.5, seed=1)
 claim(
-    "Elephant is cut into pieces, some of them single letters, and the story goes on.",
-    sum(len(tokenizer.decode([token]).strip()) == 1 for token in tokenizer.encode(" elephant")) > 1,
+    "Elephant is cut into pieces, some of them single letters; this time it is a coat in the next "
+    "sentence.",
+    sum(len(tokenizer.decode([token]).strip()) == 1 for token in tokenizer.encode(" elephant")) > 1
+    and " coat " in told.split(".")[0],
 )
 
 
@@ -126,9 +129,8 @@ def expects(who):
     return [p[tokenizer.encode(word)[1]] for word in (" She", " He")]
 
 
-told = lablib.generate(model, tokenizer, openings[0], temperature=0.5, seed=1)
 claim(
-    "So is Zelda, and she becomes a he.",
+    "Zelda is cut, too, and becomes a he.",
     len(tokenizer.encode(" Zelda")) > 2 and told.startswith(" He"),
 )
 unknown = [expects(who) for who in ("Zelda", "Olga", "Wilma", "Kurt", "Hans", "Karl")]

@@ -29,8 +29,8 @@ def stretched(tables: Mapping[str, np.ndarray], rows: Sequence[str]) -> Chart:
         fits = "fits, wrongly" if n == columns else "no fit"
         ways = [
             (f"{name} {table.shape}", table, lambda *_: _PLAIN),
-            (f"largest ({n},): {fits}", [lying] * n, lambda r, c: _COPY if r else _READ),
-            (f"largest[:, None] ({n}, 1)", standing, lambda r, c: _COPY if c else _READ),
+            (f"− largest ({n},): {fits}", [lying] * n, lambda r, c: _COPY if r else _READ),
+            (f"− largest[:, None] ({n}, 1)", standing, lambda r, c: _COPY if c else _READ),
         ]
         for title, numbers, colour in ways:
             fixed, marks = _table(title, np.array(numbers, object), rows, [""] * columns, colour)

@@ -191,13 +191,15 @@ def perplexities(rows: Mapping[str, Measured], tokens: int) -> Chart:
         tokens: how many there are, the perplexity of who knows nothing: a line.
     """
     close = {name: each for name, each in rows.items() if each[2] < 2}
-    end, near = (max(high for _, _, high in some.values()) for some in (rows, close))
+    end = max(high for _, _, high in rows.values())
     powers = 10.0 ** np.arange(0, np.ceil(np.log10(end)) + 1, 2)
     wide = axis(1, max(end, powers[-1]), "", powers, grid=True, log=True)
+    _, lows, highs = zip(*close.values(), strict=True)
+    narrow = axis(min(lows) - 0.02, max(highs) + 0.02, grid=True)
     nothing = {"rule": {"x": tokens}, "dash": "5 3", "text": f"{tokens}: knows nothing"}
     views = [
         ("perplexity (1: sure of every token)", rows, wide, [nothing]),
-        ("the same, closer", close, axis(1, 0.015 + near, grid=True), []),
+        ("the same, closer", close, narrow, []),
     ]
     panels, drawn = [], []
     for title, shown, x, marks in views:
