@@ -96,8 +96,8 @@ claim(
 )
 meant = "".join(teller.stories[2.0][0].tokens)
 claim(
-    "In the one shown a <s> came, where texts begin, and the model began a list.",
-    teller.values["story"] == 1 and "<s>edit:" in meant and tokenizer.decode(begun[:1]) == "<s>",
+    "In the first of them a <s> came, where texts begin, and the model began a list.",
+    "<s>edit:" in meant and tokenizer.decode(begun[:1]) == "<s>",
 )
 good = story.answer
 wrong = (

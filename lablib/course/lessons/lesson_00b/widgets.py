@@ -32,7 +32,8 @@ def plane(
         sides: what −1 and 1 mean across, and upwards.
     """
     panels, drawn = [], []
-    x, y = (axis(-1.5, 1.5, "", [*zip((-1, 1), each, strict=True)]) for each in sides)
+    across, upwards = ([*zip((-1, 1), each, strict=True)] for each in sides)
+    x, y = axis(-1.5, 2.2, "", across), axis(-1.5, 1.5, "", upwards)  # words stand at the right
     for text in texts:
         first, last = table[list(text)].astype(float)
         mean = (first + last) / 2
