@@ -29,13 +29,15 @@ def stretched(tables: Mapping[str, np.ndarray], rows: Sequence[str]) -> Chart:
         fits = "fits, wrongly" if n == columns else "no fit"
         ways = [
             (f"{name} {table.shape}", table, lambda *_: _PLAIN),
-            (f"− largest ({n},): {fits}", [lying] * n, lambda r, c: _COPY if r else _READ),
+            (
+                f"− largest ({n},): {fits}",
+                [lying] * n,
+                lambda r, c, n=n: _PLAIN if c >= n else [_READ, _COPY][r > 0],
+            ),
             (f"− largest[:, None] ({n}, 1)", standing, lambda r, c: _COPY if c else _READ),
         ]
         for title, numbers, colour in ways:
             fixed, marks = _table(title, np.array(numbers, object), rows, [""] * columns, colour)
-            for mark in marks:
-                mark |= {"fill": _PLAIN} if mark["text"] == "?" else {}
             drawn.append((fixed | {"high": 22 * n, "below": title == ways[0][0]}, marks))
     keys = [(_READ, "what largest has"), (_COPY, "copies of it, as many as the table wants")]
     return Chart([fixed for fixed, _ in drawn], [marks for _, marks in drawn], keys)

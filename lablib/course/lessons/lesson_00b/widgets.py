@@ -33,7 +33,7 @@ def plane(
     """
     panels, drawn = [], []
     across, upwards = ([*zip((-1, 1), each, strict=True)] for each in sides)
-    x, y = axis(-1.5, 2.2, "", across), axis(-1.5, 1.5, "", upwards)  # words stand at the right
+    x, y = axis(-1.5, 1.5, "", across), axis(-1.5, 1.5, "", upwards)
     for text in texts:
         first, last = table[list(text)].astype(float)
         mean = (first + last) / 2
@@ -45,16 +45,14 @@ def plane(
         marks += _arrow(np.zeros(2), last + mean, "sum", colour=DARK, wide=4)
         for word, column in enumerate(fits.T):
             if column.any():
-                said = {"text": f"{names[word]}?", "bold": word == best}
-                marks.append({"dot": column.tolist(), "shape": "diamond", "r": 6, "colour": DARK})
-                marks[-1] |= {"hollow": word != best, "note": f"The column of {names[word]}."}
-                marks.append(said | {"at": [column[0] + 0.1, column[1] - 0.2]})
+                x0, y0 = column.tolist()
+                look = {"shape": "diamond", "r": 6, "colour": DARK, "hollow": word != best}
+                marks.append({"dot": [x0, y0], "note": f"The column of {names[word]}."} | look)
+                said = {"text": f"{names[word]}?", "bold": word == best, "anchor": "middle"}
+                marks.append({"at": [x0, y0 - 0.33]} | said)
         panels.append(panel(" ".join(names[word] for word in text), x, y, high=200, side=90))
         drawn.append(marks)
-    keys = [
-        (LIGHT, "a word's vector", "14 0"),
-        (WARM, "the mean so far, which the block adds", "4 3"),
-    ]
+    keys = [(LIGHT, "a word's vector", "14 0"), (WARM, "the mean so far, which is added", "4 3")]
     keys += [(DARK, "a word's column (filled: it fits the sum best)", True)]
     return Chart(panels, drawn, keys)
 
@@ -63,7 +61,9 @@ def _arrow(start: np.ndarray, end: np.ndarray, name: str = "", **look: Any) -> l
     """Return a line with a dot at its end, and its name there."""
     ends = [start.tolist(), end.tolist()]
     marks = [{"line": ends, "wide": 2, **look}, {"dot": ends[1], "colour": look["colour"], "r": 4}]
-    return [*marks, {"text": name, "at": [end[0] + 0.08, end[1] + 0.12]}] if name else marks
+    left = end[0] < 0
+    at, anchor = [end[0] + (-0.08 if left else 0.08), end[1] + 0.12], "end" if left else "start"
+    return [*marks, {"text": name, "at": at, "anchor": anchor}] if name else marks
 
 
 class Stream(ChartExplorer):
