@@ -245,7 +245,8 @@ const racing = {
       ...edged,
       dash: '2 3',
     };
-    const lines = late && reaches ? [{area, fill: reach}, {line: area.slice(0, 2), ...edged}, first] : [];
+    const lines =
+      late && reaches ? [{area, fill: reach}, {line: area.slice(0, 2), ...edged}, first] : [];
     digits.forEach(digit => {
       const votes = growth[digit].at(-1),
         right = digit === truth,
