@@ -1,5 +1,7 @@
 """What checks the sentences of lesson 00 · Start here."""
 
+import re
+
 # %% after first-story-told
 texts = first.constants["texts"]
 begun = tokenizer.encode(story.prompt + " She is")
@@ -25,9 +27,26 @@ claim(
     len(coldest["looks"]) == len(texts[coldest["text"]]),
 )
 claim(
-    "The bars show what could stand in the frame: what the model gave each word, what it has here, "
-    "and dark the one that came.",
+    "The bars show what could stand in the frame, and dark is the one that came.",
     all(meet(first, t, 1) for t in first.stories),
+)
+
+
+def outlines(temperature):
+    """Return how long the outlines are."""
+    (bars,) = first.draw(first.compute(temperature))["panels"]
+    return [mark["bar"][1] for mark in bars["marks"] if mark.get("hollow")][: first.SHOWN]
+
+
+claim(
+    "When you move the slider the outlines stay: they are what the model gave.",
+    all(np.allclose(outlines(t), first.compute(1.0)["chances"][:8]) for t in first.stories),
+)
+found = {t: first.compute(t) for t in first.stories}
+claim(
+    "Then move temperature: left, the likeliest word nearly always comes; right, rare ones do.",
+    min(found[t]["chances"][0] for t in (0, 0.25)) > 0.9
+    and all(min(first.stories[t][0].probabilities) < 0.001 for t in (1.75, 2.0)),
 )
 
 # %% after tokens-stream
@@ -66,8 +85,8 @@ claim(
 best = [teller.compute(t, 1)["chances"][0] for t in (0.25, 0.5, 1.0, 1.5, 2.0)]
 others = [teller.compute(t)["chances"][teller.SHOWN :].sum() for t in (1.0, 2.0)]
 claim(
-    "The bars say why: the best word loses, and all others, with 0.01 in the model's own eyes, "
-    "have a third.",
+    "The bars say why: the best word loses probability, and all others, with 0.01 in the model's "
+    "own eyes, have a third.",
     (np.diff(best) < 0).all() and np.allclose(others, (0.01, 0.33), atol=(0.004, 0.03)),
 )
 claim(
@@ -75,43 +94,50 @@ claim(
     "a thousand (the last row), and it had to go on from there.",
     rare[-1] == 6 and teller.values["temperature"] == 2,
 )
-good = story.answer
-wrong = (good.replace(" She ", " He ", 1), good.replace(" a smile", " the snow"))
+meant = "".join(teller.stories[2.0][0].tokens)
 claim(
-    "These stories follow rules that a small program can check: she must be a girl, a rainy day "
-    "has no snow.",
+    "In the first of them a <s> came, where texts begin, and the model began a list.",
+    "<s>edit:" in meant and tokenizer.decode(begun[:1]) == "<s>",
+)
+good = story.answer
+wrong = (
+    good.replace(" She ", " He ", 1),
+    good.replace(" a smile", " the snow"),
+    re.sub(r"She is \w+", "She is frog", good),
+)
+claim(
+    "These stories follow rules that a small program can check: each word is one of theirs, she "
+    "must be a girl, a rainy day has no snow.",
     stories.explain(story, good) is None and all(stories.explain(story, text) for text in wrong),
 )
 
 
 # %% after own-answer
-def expects(who, place, charms):
-    text = f"One sunny morning, {who} finds a tiny elephant in the {place}."
-    text += " She is happy because it is"
-    p = mx.softmax(model(mx.array([tokenizer.encode(text)]))[0, -1].astype(mx.float32))
-    return sum(p[tokenizer.encode(f" {charm}")[1]].item() for charm in charms)
+told = lablib.generate(model, tokenizer, openings[0], temperature=0.5, seed=1)
+claim(
+    "Elephant is cut into pieces, some of them single letters; this time it is a coat in the next "
+    "sentence.",
+    sum(len(tokenizer.decode([token]).strip()) == 1 for token in tokenizer.encode(" elephant")) > 1
+    and " coat " in told.split(".")[0],
+)
 
 
-told = [lablib.generate(model, tokenizer, o, temperature=0.5, seed=1) for o in openings[:2]]
+def expects(who):
+    """Return how probable She and He are after an opening with this name."""
+    ids = tokenizer.encode(openings[0].replace("Zelda", who))
+    p = np.array(mx.softmax(model(mx.array([ids]))[0, -1].astype(mx.float32)))
+    return [p[tokenizer.encode(word)[1]] for word in (" She", " He")]
+
+
 claim(
-    "To this model Zelda's elephant in the kitchen is a thing, and pretty; Mia's in the park is an "
-    "animal, and tame.",
-    expects("Zelda", "kitchen", grammar.THING_CHARMS) > 0.8
-    and expects("Mia", "park", grammar.ANIMAL_CHARMS) > 0.5
-    and [word in text for word, text in zip(("tame", "pretty"), told, strict=True)] == [True] * 2,
+    "Zelda is cut, too, and becomes a he.",
+    len(tokenizer.encode(" Zelda")) > 2 and told.startswith(" He"),
 )
-kitchen = " finds a tiny kite in the kitchen."
-begins = [tokenizer.encode(f"One sunny morning, {who}{kitchen}") for who in ("Zelda", "Mia")]
-he, she = (tokenizer.encode(word)[1] for word in (" He", " She"))
-odds = [np.array(model(mx.array([text]))[0, -1].astype(mx.float32))[[he, she]] for text in begins]
+unknown = [expects(who) for who in ("Zelda", "Olga", "Wilma", "Kurt", "Hans", "Karl")]
 claim(
-    "And Zelda becomes a he, because the pieces of an unknown name tell the model nothing of a "
-    "girl.",
-    told[1].startswith(" He") and odds[0][0] > odds[0][1] and odds[1][0] < odds[1][1] - 5,
-)
-claim(
-    "Elephant is cut into pieces, some of them single letters.",
-    sum(len(tokenizer.decode([token]).strip()) == 1 for token in tokenizer.encode(" elephant")) > 1,
+    "That is no accident of one draw: after Mia the model expects She, but after a name that it "
+    "has never read He, be it a girl's or a boy's.",
+    all(he > 0.6 > 0.05 > she for she, he in unknown) and expects("Mia")[0] > 0.6,
 )
 
 # %% after vote-answer
@@ -120,18 +146,11 @@ claim(
     "The first votes jump about; soon the right answer is ahead, and stays there.",
     len({*leaders[:8]}) > 1 and end["since"] < 32 and leaders[-1] == truth,
 )
-settled, wrongly = (race.compute(64, each)["settled"] for each in asked)
-claim(
-    "From the second dashed line on it can't lose: even all the votes that are left could not lift "
-    "the second over it.",
-    end["since"] < settled < 64
-    and all(race.compute(n, this)["leader"] == truth for n in range(settled, 65)),
-)
 _, other = asked
 found = race.compute(64, other)
 claim(
     "In the other problem a wrong answer wins, the one that is one too high.",
-    int(found["leader"]) == (int(found["truth"]) + 1) % 10 and wrongly > 0,
+    int(found["leader"]) == (int(found["truth"]) + 1) % 10,
 )
 claim(
     "The right answer's share, 29 of 64 and 19 of 64 here, is how often a single sample is right.",
@@ -164,17 +183,19 @@ claim(
 )
 claim("There the draft is right.", guesses.agree[sure].all())
 there = guesses.compute(guesses.controls["token"].value)
-(draft_words, draft_p), (target_words, target_p) = (
-    zip(*there[name][:3], strict=True) for name in ("draft", "target")
+draft_words, target_words = ([word for word, _ in there[name]] for name in ("draft", "target"))
+claim(
+    "It is wrong where several words fit, as at the frame.",
+    (guesses.p.max(axis=1)[~guesses.agree] < 0.8).all()
+    and not guesses.agree[guesses.controls["token"].value - 1],
 )
 claim(
-    "It is wrong where several words fit, as at the frame: both models expect the same words with "
-    "much the same chances, and the draw took another one than the best (dark).",
-    (guesses.p.max(axis=1)[~guesses.agree] < 0.8).all()
-    and not guesses.agree[guesses.controls["token"].value - 1]
-    and draft_words == target_words
-    and np.allclose(draft_p, target_p, atol=0.05)
-    and there["written"] != target_words[0],
+    "Both models expect friend most, but the target draws, too.",
+    draft_words[0] == target_words[0] == " friend" and there["written"] != target_words[0],
+)
+claim(
+    "Here its draw gave brother (dark), so friend goes; lesson 08 makes this exact.",
+    there["written"] == " brother",
 )
 
 
@@ -186,7 +207,7 @@ def written_alike(place):
 
 
 claim(
-    "The guesses up to the next orange one are those that the target would keep, because up to "
+    "The guesses up to the next pink one are those that the target would keep, because up to "
     "there the draft would have written the same text.",
     all(
         written_alike(len(start) + n) == [*guesses.agree[n:], False].index(False)

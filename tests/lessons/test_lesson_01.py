@@ -156,9 +156,11 @@ def test_frequencies_show_theory_as_bars_and_measurements_as_points():
 
 
 def test_perplexities_are_written_beside_their_points():
-    fig = widgets.perplexities({"x": (1.5, 1.4, 1.6), "y": (2.25, 2.0, 2.5)})
-    (marks,) = charted(fig)
-    assert [mark["text"] for mark in marks if "text" in mark] == ["1.500", "2.250"]
-    (panel,) = fig.panels
-    assert panel["x"]["ends"][1] > 2.5
-    assert panel["y"]["ticks"] == [(0, "x"), (-1, "y")]
+    rows = {"x": (1.5, 1.4, 1.6), "y": (167929.4, 9e4, 3e5), "z": (1.2, 1.1, 1.3)}
+    fig = widgets.perplexities(rows, 512)
+    every, close = charted(fig)
+    texts = [[mark["text"] for mark in marks if "at" in mark] for marks in (every, close)]
+    assert texts == [["1.500", "167,929", "1.200"], ["1.500", "1.200"]]
+    assert [mark["rule"]["x"] for mark in every if "rule" in mark] == [512]
+    assert [panel["x"]["ends"] for panel in fig.panels] == [[1, 1e6], pytest.approx([1.08, 1.62])]
+    assert [name for _, name in fig.panels[1]["y"]["ticks"]] == ["x", "z"]

@@ -69,6 +69,15 @@ def test_vote_bars_fill_up_as_the_library_counts() -> None:
     assert "So the vote is wrong" in misled.set(samples=3)
 
 
+def test_vote_bars_may_leave_out_what_the_second_can_reach() -> None:
+    plain = VoteBars({"one": polls(1)[0]}, reach=False)
+    assert not plain.compute(20, "one")["settled"]
+    _, race = plain.draw(plain.compute(20, "one"))["panels"]
+    assert {key for mark in race["marks"] for key in mark} & {"area", "rule"} == {"rule"}
+    assert "cannot lose" not in plain.set(samples=20)
+    assert len(plain.constants["keys"]) == 3
+
+
 @pytest.mark.parametrize("confidence", [0.7, 0.95, 0.99])
 @pytest.mark.parametrize("shared", [False, True])
 def test_stopping_replays_the_stop_rule(confidence: float, shared: bool, monkeypatch) -> None:

@@ -107,11 +107,12 @@ def test_cuts_are_the_widgets_at_any_setting():
 
 def test_a_race_is_the_widgets_after_each_sample():
     rng = np.random.default_rng(9)
-    for sure in (0.1, 0.4, 0.9):
+    for sure, reach in ((0.1, True), (0.4, True), (0.4, False), (0.9, True)):
         others = [*"0123456789", None]
         drawn = ["7" if rng.random() < sure else others[rng.integers(11)] for _ in range(32)]
-        explorer = VoteBars({"one": Sampled("7", drawn)})
+        explorer = VoteBars({"one": Sampled("7", drawn)}, reach)
         given = {"answers": drawn, "truth": "7", "all": 32, "top": explorer.top}
+        given["constants"] = explorer.constants
         settings = [{"samples": n, "problem": "one"} for n in range(33)]
         compare(explorer, given, settings)
 

@@ -85,7 +85,7 @@ class StoryTeller(Explorer):
         keys = [(WARM, "at temperature 1", True), (LIGHT, "→ this temperature"), (DARK, "came")]
         self.constants = {"texts": texts, "panels": [panel], "keys": keys, **about}
         again = {"story": slider(1, 1, tries, label="another story")} if tries > 1 else {}
-        super().__init__(temperature=slider(0.5, 0.0, 2.0, 0.25), **again)
+        super().__init__(temperature=slider(1.0, 0.0, 2.0, 0.25), **again)
 
     def compute(self, temperature: float, story: int = 1) -> dict[str, Any]:
         """Return the chances of all tokens, the likeliest first, the story, and its first word."""
@@ -225,7 +225,8 @@ class GuessStrip(Explorer):
         self.p, self.q = (softmax(logits[start - 1 : -1], axis=-1) for logits in (target, draft))
         self.agree = self.q.argmax(axis=-1) == np.array(text[start:])
         first_miss = int(self.agree.argmin()) + 1
-        looks = [[TINTS[0], GUESSED], [TINTS[1], MISSED]]
+        # orange is a chance on this page
+        looks = [[TINTS[0], GUESSED], [TINTS[3], MISSED]]
         panels = [ranked(self.SHOWN, f"the {name} expects") for name in ("draft", "target")]
         self.constants = {"texts": [self.tokens[1:]], "looks": looks, "about": "", "panels": panels}
         super().__init__(token=slider(first_miss, 1, len(self.agree)))

@@ -23,7 +23,8 @@ QUESTIONS = [
     Question(
         "00a.q4",
         "A small model reads stories. The probabilities that it gave their tokens, mostly near 1, "
-        "are multiplied, one after the other. After how many is the product 0 for a computer?",
+        "are multiplied, one after the other; the 48 of the first story make 8e-12. "
+        "After how many is the product 0 for a computer, which has none below 5e-324?",
     ),
     Question(
         "00a.m1",

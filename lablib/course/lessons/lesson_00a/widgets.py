@@ -1,6 +1,6 @@
-"""Pictures of the lesson on arrays: one number of a product of two tables, and where it is from."""
+"""Pictures of the lesson on arrays: what is stretched, and where a product's number is from."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from lablib.course.plots.chart import Chart, ChartExplorer
@@ -9,7 +9,38 @@ from lablib.course.plots.explorer import choice
 
 import numpy as np
 
-_PLAIN, _READ, _MADE = "#F2F2F2", TINTS[0], TINTS[1]
+_PLAIN, _READ, _MADE, _COPY = "#F2F2F2", TINTS[0], TINTS[1], TINTS[4]
+
+
+def stretched(tables: Mapping[str, np.ndarray], rows: Sequence[str]) -> Chart:
+    """Draw tables, and the largest number of each row as it is stretched to their shape.
+
+    In the middle these numbers lie, of shape ``(rows,)``; at the right they stand, ``(rows, 1)``.
+
+    Args:
+        tables: name -> ``(rows, columns)``, with as many columns as rows or more.
+        rows: names of the rows.
+    """
+    drawn = []
+    for name, table in tables.items():
+        n, columns = table.shape
+        largest = table.max(axis=1).tolist()
+        lying, standing = [*largest, *"?" * (columns - n)], [[each] * columns for each in largest]
+        fits = "fits, wrongly" if n == columns else "no fit"
+        ways = [
+            (f"{name} {table.shape}", table, lambda *_: _PLAIN),
+            (
+                f"− largest ({n},): {fits}",
+                [lying] * n,
+                lambda r, c, n=n: _PLAIN if c >= n else [_READ, _COPY][r > 0],
+            ),
+            (f"− largest[:, None] ({n}, 1)", standing, lambda r, c: _COPY if c else _READ),
+        ]
+        for title, numbers, colour in ways:
+            fixed, marks = _table(title, np.array(numbers, object), rows, [""] * columns, colour)
+            drawn.append((fixed | {"high": 22 * n, "below": title == ways[0][0]}, marks))
+    keys = [(_READ, "what largest has"), (_COPY, "copies of it, as many as the table wants")]
+    return Chart([fixed for fixed, _ in drawn], [marks for _, marks in drawn], keys)
 
 
 class Product(ChartExplorer):
@@ -46,10 +77,22 @@ class Product(ChartExplorer):
         rows, inner, columns = self.names
         i, j = data["row"], data["column"]
         tables = [
-            ("first", self.first, rows, inner, lambda r, c: _READ if r == i else _PLAIN),
-            ("second", self.second, inner, columns, lambda r, c: _READ if c == j else _PLAIN),
             (
-                "first @ second",
+                f"first {self.first.shape}",
+                self.first,
+                rows,
+                inner,
+                lambda r, c: _READ if r == i else _PLAIN,
+            ),
+            (
+                f"second {self.second.shape}",
+                self.second,
+                inner,
+                columns,
+                lambda r, c: _READ if c == j else _PLAIN,
+            ),
+            (
+                f"first @ second {(self.first @ self.second).shape}",
                 self.first @ self.second,
                 rows,
                 columns,
@@ -82,6 +125,4 @@ def _table(
     ]
     x = axis(-0.5, len(columns) - 0.5, "", [*enumerate(columns)], bare=True)
     y = axis(0.5 - len(rows), 0.5, "", [(-r, name) for r, name in enumerate(rows)], bare=True)
-    return panel(
-        f"{title} {numbers.shape}", x, y, high=30 * len(rows), side=52, share=len(columns) + 1
-    ), marks
+    return panel(title, x, y, high=30 * len(rows), side=52, share=len(columns) + 1), marks

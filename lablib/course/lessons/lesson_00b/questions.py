@@ -16,7 +16,7 @@ QUESTIONS = [
     Question(
         "00b.q3",
         "A model of 8 blocks has read '... finds a tiny c', 'l', 'o'. After how many blocks is "
-        "'ck' (clock) its first guess, to stay so?",
+        "'ck' (clock) its best guess, to stay so?",
     ),
     Question(
         "00b.q4",

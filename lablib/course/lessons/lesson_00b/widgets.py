@@ -1,10 +1,10 @@
-"""Pictures of the lesson on what a model is: a token's vector on its way through the blocks."""
+"""Pictures of the lesson on what a model is: vectors in a plane, and one on its way through it."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from lablib.course.plots.chart import Chart, ChartExplorer
-from lablib.course.plots.charts import TINTS, axis, panel
+from lablib.course.plots.charts import TINTS, WARM, axis, panel
 from lablib.course.plots.explorer import choice, slider
 from lablib.course.plots.marks import DARK, LIGHT, REST, number
 from lablib.course.plots.pictures import visible
@@ -13,6 +13,57 @@ from lablib.inference.speculation.early_exit import first_layers
 import mlx.core as mx
 import numpy as np
 from scipy.special import softmax
+
+
+def plane(
+    names: Sequence[str],
+    table: np.ndarray,
+    fits: np.ndarray,
+    texts: Sequence[Sequence[int]],
+    sides: Sequence[Sequence[str]],
+) -> Chart:
+    """Draw in the plane what a block that adds the mean so far makes of a text's last word.
+
+    Args:
+        names: of the words.
+        table: their vectors ``(words, 2)``.
+        fits: the column of each word ``(2, words)``; one of zeros is not drawn.
+        texts: token ids, two each; a panel for each text.
+        sides: what −1 and 1 mean across, and upwards.
+    """
+    panels, drawn = [], []
+    across, upwards = ([*zip((-1, 1), each, strict=True)] for each in sides)
+    x, y = axis(-1.5, 1.5, "", across), axis(-1.5, 1.5, "", upwards)
+    for text in texts:
+        first, last = table[list(text)].astype(float)
+        mean = (first + last) / 2
+        best = int(((last + mean) @ fits).argmax())
+        marks: list[dict[str, Any]] = []
+        for word, at in zip(text, (first, last), strict=True):
+            marks += _arrow(np.zeros(2), at, names[word], colour=LIGHT)
+        marks += _arrow(last, last + mean, colour=WARM, dash="4 3")
+        marks += _arrow(np.zeros(2), last + mean, "sum", colour=DARK, wide=4)
+        for word, column in enumerate(fits.T):
+            if column.any():
+                x0, y0 = column.tolist()
+                look = {"shape": "diamond", "r": 6, "colour": DARK, "hollow": word != best}
+                marks.append({"dot": [x0, y0], "note": f"The column of {names[word]}."} | look)
+                said = {"text": f"{names[word]}?", "bold": word == best, "anchor": "middle"}
+                marks.append({"at": [x0, y0 - 0.33]} | said)
+        panels.append(panel(" ".join(names[word] for word in text), x, y, high=200, side=90))
+        drawn.append(marks)
+    keys = [(LIGHT, "a word's vector", "14 0"), (WARM, "the mean so far, which is added", "4 3")]
+    keys += [(DARK, "a word's column (filled: it fits the sum best)", True)]
+    return Chart(panels, drawn, keys)
+
+
+def _arrow(start: np.ndarray, end: np.ndarray, name: str = "", **look: Any) -> list[dict[str, Any]]:
+    """Return a line with a dot at its end, and its name there."""
+    ends = [start.tolist(), end.tolist()]
+    marks = [{"line": ends, "wide": 2, **look}, {"dot": ends[1], "colour": look["colour"], "r": 4}]
+    left = end[0] < 0
+    at, anchor = [end[0] + (-0.08 if left else 0.08), end[1] + 0.12], "end" if left else "start"
+    return [*marks, {"text": name, "at": at, "anchor": anchor}] if name else marks
 
 
 class Stream(ChartExplorer):
@@ -40,7 +91,7 @@ class Stream(ChartExplorer):
         )
 
     def compute(self, after: str, blocks: int) -> dict[str, Any]:
-        """Return the first guess after each block so far with its chance, and the last one."""
+        """Return the best guess after each block so far with its chance, and the last one."""
         chances = self.chances[after]
         best = chances.argmax(axis=-1).tolist()
         return {
@@ -71,12 +122,13 @@ class Stream(ChartExplorer):
         said: list[dict[str, Any]] = []
         last, guessed = visible(self.words[data["last"]]), (data["guesses"], data["chances"])
         for n, (guess, chance, own) in enumerate(zip(*guessed, data["lasts"], strict=True)):
-            word, bar = visible(self.words[guess]), [0, chance, -n - 0.16, -n + 0.36]
+            word, same = visible(self.words[guess]), guess == data["last"]
+            bar = [0, chance, -n - (0.36 if same else 0.16), -n + 0.36]
             note = f"After {n} blocks: “{word}” with {number(chance)}."
-            fill = DARK if guess == data["last"] else LIGHT
-            said.append({"bar": bar, "fill": fill, "note": note})
-            note = f"After {n} blocks: “{last}” with {number(own)}."
-            said.append({"bar": [0, own, -n - 0.36, -n - 0.16], "fill": DARK, "note": note})
+            said.append({"bar": bar, "fill": DARK if same else LIGHT, "note": note})
+            if not same:
+                note = f"After {n} blocks: “{last}” with {number(own)}."
+                said.append({"bar": [0, own, -n - 0.36, -n - 0.16], "fill": DARK, "note": note})
             said.append({"text": f"{word} {number(chance)}", "at": [chance + 0.02, -n - 0.05]})
         y = axis(0.5 - rows, 0.5, "", [], bare=True)
         high = 27 * rows
@@ -99,7 +151,7 @@ class Stream(ChartExplorer):
                 side=24,
             ),
         ]
-        keys = [(LIGHT, "its first guess there"), (DARK, f"“{last}”, its last guess")]
+        keys = [(LIGHT, "its best guess there"), (DARK, f"“{last}”, its last guess")]
         return Chart(panels, [way, said], keys)
 
     def caption(self, data: dict[str, Any]) -> str:

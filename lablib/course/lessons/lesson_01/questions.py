@@ -26,7 +26,7 @@ QUESTIONS = [
     ),
     Question(
         "01.q5",
-        "Which texts surprise a model least?",
+        "Which texts surprise a model least? (All are scored at temperature 1.)",
         ("true ones", "its own at temperature 1", "its own at 0.5", "true ones, shuffled"),
     ),
     Question(

@@ -183,18 +183,37 @@ def frequencies(
     return Chart([panel("next token", x, y, high=24 * len(words), side=70)], [marks], keys)
 
 
-def perplexities(rows: Mapping[str, Measured]) -> Chart:
-    """Draw perplexities with their intervals, one row each."""
-    marks: list[dict[str, Any]] = []
-    for row, (name, (middle, low, high)) in enumerate(rows.items()):
-        note = f"{name}: {middle:.3f}, 95 % interval {low:.3f} to {high:.3f}."
-        marks.append({"line": [[low, -row], [high, -row]], "colour": DARK})
-        marks.append({"dot": [middle, -row], "colour": DARK, "r": 6, "note": note})
-        marks.append({"text": f"{middle:.3f}", "at": [middle, 0.24 - row], "anchor": "middle"})
-    about = "perplexity (1: sure of every token)"
-    x = axis(1, 0.015 + max(high for _, _, high in rows.values()), grid=True)
-    y = axis(0.5 - len(rows), 0.5, "", [(-row, name) for row, name in enumerate(rows)], bare=True)
-    return Chart([panel(about, x, y, high=36 * len(rows), side=110)], [marks])
+def perplexities(rows: Mapping[str, Measured], tokens: int) -> Chart:
+    """Draw perplexities with their intervals, one row each: all of them, and those below 2 closer.
+
+    Args:
+        rows: name -> the perplexity and its interval.
+        tokens: how many there are, the perplexity of who knows nothing: a line.
+    """
+    close = {name: each for name, each in rows.items() if each[2] < 2}
+    end = max(high for _, _, high in rows.values())
+    powers = 10.0 ** np.arange(0, np.ceil(np.log10(end)) + 1, 2)
+    wide = axis(1, max(end, powers[-1]), "", powers, grid=True, log=True)
+    _, lows, highs = zip(*close.values(), strict=True)
+    narrow = axis(min(lows) - 0.02, max(highs) + 0.02, grid=True)
+    nothing = {"rule": {"x": tokens}, "dash": "5 3", "text": f"{tokens}: knows nothing"}
+    views = [
+        ("perplexity (1: sure of every token)", rows, wide, [nothing]),
+        ("the same, closer", close, narrow, []),
+    ]
+    panels, drawn = [], []
+    for title, shown, x, marks in views:
+        for row, (name, (middle, low, high)) in enumerate(shown.items()):
+            note = f"{name}: {middle:,.3f}, 95 % interval {low:,.3f} to {high:,.3f}."
+            said = f"{middle:.3f}" if middle < 100 else f"{middle:,.0f}"
+            marks.append({"line": [[low, -row], [high, -row]], "colour": DARK})
+            marks.append({"dot": [middle, -row], "colour": DARK, "r": 6, "note": note})
+            marks.append({"text": said, "at": [middle, 0.24 - row], "anchor": "middle"})
+        names = [(-row, name) for row, name in enumerate(shown)]
+        y = axis(0.5 - len(shown), 0.5, "", names, bare=True)
+        panels.append(panel(title, x, y, high=36 * len(rows), side=110))
+        drawn.append(marks)
+    return Chart(panels, drawn)
 
 
 def _read(model: Any, ids: list[int]) -> np.ndarray:

@@ -26,13 +26,14 @@ class VoteBars(Explorer):
 
     Args:
         problems: name -> its samples, whose answers are digits (or None).
+        reach: whether it shows what the second can still reach, and from when the first can't lose.
     """
 
     called = "Votes for each answer, and the race between them"
     engine: ClassVar = {"name": "race", "prompt": "sum 7 3 9 0 4 8:"}
 
-    def __init__(self, problems: Mapping[str, Sampled]) -> None:
-        self.problems = dict(problems)
+    def __init__(self, problems: Mapping[str, Sampled], reach: bool = True) -> None:
+        self.problems, self.reach = dict(problems), reach
         every = [problem.answers for problem in self.problems.values()]
         self.all = min(map(len, every))
         self.top = 1.35 * max(max(Counter(answers).values()) for answers in every)  # words above
@@ -43,7 +44,7 @@ class VoteBars(Explorer):
         keys = [[COLOURS[2], "right answer"], [COLOURS[1], "wrong (filled: leads)", True]]
         keys += [[CAME, "just in"], [REACH, "what the second can still reach"]]
         keys.append([EDGED["colour"], "what the first has", "2 3"])
-        self.constants = {"panels": views, "keys": keys}
+        self.constants = {"panels": views, "keys": keys if reach else keys[:3], "reach": reach}
         super().__init__(
             samples=Player(0, 0, self.all, milliseconds=350),
             problem=choice(next(iter(problems)), list(problems)),
@@ -66,7 +67,7 @@ class VoteBars(Explorer):
             "came": (None, *chosen.answers)[samples],
             "truth": chosen.truth,
             "samples": samples,
-            "settled": safe.index(True) if any(safe) else 0,
+            "settled": safe.index(True) if self.reach and any(safe) else 0,
         }
 
     def draw(self, data: dict[str, Any]) -> dict[str, Any]:
@@ -78,7 +79,8 @@ class VoteBars(Explorer):
         high = min(second + left, self.top)
         reach = [[at, second], [at + high - second, high], [self.all, high], [self.all, second]]
         first = {"line": [[at, most], [self.all, most]], **EDGED, "dash": "2 3"}
-        race = [{"area": reach, "fill": REACH}, {"line": reach[:2], **EDGED}, first] * late
+        wedge = [{"area": reach, "fill": REACH}, {"line": reach[:2], **EDGED}, first]
+        race = wedge if late and self.reach else []
         bars, ticks = [], []
         for digit, growth in data["race"].items():
             right, leads = digit == truth, digit == leader

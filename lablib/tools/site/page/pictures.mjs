@@ -184,7 +184,7 @@ const cutting = {
 
 // Lessons 00 and 06: votes for each answer, and the race between them. `given`: the answers so far,
 // in the order of the samples, the right one, how many samples there will be, and the votes at
-// which the axis ends.
+// which the axis ends; constants.reach: whether what the second can still reach is shown.
 const racing = {
   colours: {right: '#009E73', wrong: '#E69F00', reach: '#D9D9D9', edge: '#767676', came: '#222222'},
 
@@ -207,13 +207,13 @@ const racing = {
     });
   },
 
-  frame({answers, truth, all, top}, {samples}) {
+  frame({answers, truth, all, top, constants: {reach: reaches}}, {samples}) {
     const cast = answers.slice(0, samples);
     const digits = Array.from({length: 10}, (_, digit) => String(digit));
     const growth = digits.map(digit =>
       cast.reduce((line, answer) => [...line, line.at(-1) + (answer === digit)], [0]),
     );
-    const settled = this.settled(cast, all),
+    const settled = reaches ? this.settled(cast, all) : 0,
       {right: green, wrong: orange, reach, edge, came} = this.colours;
     const tally = at => growth.map(line => line.at(at)),
       ahead = growth[0].map((_, at) => this.ahead(tally(at)));
@@ -245,7 +245,8 @@ const racing = {
       ...edged,
       dash: '2 3',
     };
-    const lines = late ? [{area, fill: reach}, {line: area.slice(0, 2), ...edged}, first] : [];
+    const lines =
+      late && reaches ? [{area, fill: reach}, {line: area.slice(0, 2), ...edged}, first] : [];
     digits.forEach(digit => {
       const votes = growth[digit].at(-1),
         right = digit === truth,
