@@ -23,6 +23,7 @@ claim(
 )
 
 # %% after by-hand-random-answer
+claim("The load grows from 0.5 to 0.9, which is less than twice.", max(mean) == 0.9 < 2 * 0.5)
 claim("About nine times.", 7 < grown < 11)
 claim(
     "The theory is ρ / (1 − ρ) · half a text's seconds, and what counts in it is the rest, 1 − ρ.",
@@ -48,7 +49,18 @@ claim("Far less than eight times.", prices.round(8) < 6 * prices.round(1))
 
 # %% after predict-roof-answer
 claim("A roof is a promise that nothing is faster.", series["measured"][0] > roof[0])
-claim("With four of them a round of n rows reads 5n tokens.", len([0, *range(4)]) * rows[1] == 10)
+
+# %% after predict-drafts-answer
+claim(
+    "Reckoned from the prices of rows, which go on in a straight line beyond 32: the more rows, "
+    "the less is gained.",
+    gain[16] < gain[1],
+)
+claim(
+    "Where arithmetic alone counts, a round takes five times as long, for 3.4 tokens a row, and "
+    "that is a loss.",
+    round(expected_tokens(0.8, 4), 1) == 3.4 < 5,
+)
 
 # %% after predict-pieces-answer
 claim(
@@ -65,4 +77,49 @@ claim(
     "The oldest text never gives up its cache: it ends, makes room, and the next one is the "
     "oldest.",
     run.evicted[0] == 0 < run.evicted[-1] and ends == sorted(ends),
+)
+
+# %% after predict-load-answer
+
+
+def orange(load, size):
+    at, first, last = under_load.compute(load, size)["times"].T
+    return sum(first - at) / sum(last - at)
+
+
+claim(
+    "At half load most of the picture is blue, and at 0.95 most of it is orange.",
+    orange(0.5, 1) < 0.5 < orange(0.95, 1),
+)
+claim(
+    "A batch of eight moves the wall, since it serves several times as many.",
+    under_load.capacity[8] > 1.5 * under_load.capacity[1],
+)
+claim(
+    "It doesn't take the wall away, because at 0.95 of what it can do its readers wait as well.",
+    under_load.waits[8][1][-1] > 2 * under_load.waits[8][1][0],
+)
+
+# %% after theory-answer
+claim(
+    "The caption says how far off the simulation is, at worst.",
+    all(f"{part.max():.0%}" in spread for part in off.swapaxes(0, 1)),
+)
+claim(
+    "It knows fourteen prices of this machine and one factor, and nothing of these runs.",
+    sum(map(len, (prices.rounds, prices.reads, prices.joins, prices.leaves))) == 14,
+)
+assert all([one.asked for one in run.served] == at_rate(x * most) for x, run in runs.items())
+
+# %% after theory-goodput-answer
+claim(
+    "Little's law holds at each load, to what is lost because the crowd is only counted once a "
+    "turn.",
+    all(abs(each - 1) < 0.15 for each in law.values()),
+)
+share = {load: kept(run.served) / (60 / run.seconds) for load, run in runs.items()}
+claim(
+    "Goodput rises too, and then falls, for behind the wall all work is done, and much of it too "
+    "late.",
+    share[1.2] < share[0.5],
 )

@@ -108,6 +108,12 @@ def test_what_makes_no_sense_is_refused(wrong, kind, words: str) -> None:
 
 
 # --- the engine -------------------------------------------------------------------------------
+ROUND, ROW = (
+    3.71828e-4,
+    1.31415e-4,
+)  # seconds; odd, so that no piece is as long as it is by rounding
+
+
 class Priced(Ragged):
     """Its forwards take a time that is known, by the clock that the engine looks at."""
 
@@ -117,7 +123,7 @@ class Priced(Ragged):
         return self.now
 
     def __call__(self, tokens, cache=None):
-        self.now += 3.7e-4 + 1.3e-4 * tokens.size  # odd, so that no piece ends by rounding
+        self.now += ROUND + ROW * tokens.size
         return super().__call__(tokens, cache)
 
 
@@ -137,7 +143,8 @@ def priced(monkeypatch) -> Priced:
 
 @pytest.mark.parametrize("load", [0.3, 0.85])
 def test_the_engine_takes_the_turns_of_the_simulation(priced: Priced, load: float) -> None:
-    prices = Prices({1: 5e-4, 2: 6.3e-4}, {1: 5e-4, 2: 6.3e-4})
+    known = {tokens: ROUND + ROW * tokens for tokens in (1, 2)}
+    prices = Prices(known, known)
     most = capacity(at_random(1.0, 60, 3), prices, 8)
     asked = at_random(load * most, 60, 3, prompt=40)  # some are read in pieces
     run = serve(Clocked(priced, 8), asked)
@@ -148,8 +155,8 @@ def test_the_engine_takes_the_turns_of_the_simulation(priced: Priced, load: floa
 
 def test_prices_are_those_of_the_work(priced: Priced) -> None:
     prices = prices_of(priced, (1, 4))
-    assert [prices.rounds[n] for n in (1, 4)] == pytest.approx([5e-4, 8.9e-4])
-    assert [prices.read(n) for n in (16, 64)] == pytest.approx([2.45e-3, 8.69e-3])
+    assert [prices.rounds[n] for n in (1, 4)] == pytest.approx([ROUND + ROW * n for n in (1, 4)])
+    assert [prices.read(n) for n in (16, 64)] == pytest.approx([ROUND + ROW * n for n in (16, 64)])
     assert max(prices.joins.values()) < 2e-3
 
 

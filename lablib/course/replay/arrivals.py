@@ -24,7 +24,7 @@ import numpy as np
 
 _SIZES = (1, 2, 4, 8, 16)  # rows whose rounds are timed
 _READS = (4, 16, 64, 256)  # tokens of prompts that are
-_TURNS, _REPEATS = 8, 3
+_TURNS = 8
 
 
 @dataclass(frozen=True)
@@ -126,25 +126,29 @@ def prices_of(model: Any, sizes: Sequence[int] = _SIZES) -> Prices:
         sizes: numbers of rows whose rounds are timed.
     """
     server = Clocked(model, max(sizes))
-    rounds = {rows: _usual(partial(_rounds, server, rows)) for rows in sizes}
-    reads = {tokens: _usual(partial(_read, server, tokens)) for tokens in _READS}
-    most = max(sizes)
-    joined = {rows: _usual(partial(_join, server, rows)) - reads[_READS[0]] for rows in (2, most)}
-    joins = {rows: max(seconds, 0.0) for rows, seconds in joined.items()}
-    return Prices(rounds, reads, joins)
+    rounds = _usual(partial(_rounds, server, sorted(sizes)), 3)
+    reads = _usual(lambda: {tokens: _read(server, tokens) for tokens in _READS}, 9)
+    both = _usual(lambda: {n: _joining(server, n) for n in (2, min(8, max(sizes)))}, 7)
+    joins = {rows: max(seconds[0] - reads[_READS[0]], 0.0) for rows, seconds in both.items()}
+    leaves = {rows: max(seconds[1], 0.0) for rows, seconds in both.items()}
+    return Prices(rounds, reads, joins, leaves)
 
 
-def _usual(work: Callable[[], float]) -> float:
+def _usual(work: Callable[[], dict[int, Any]], times: int) -> dict[int, Any]:
+    """Return the medians of so many measurements."""
     work()  # the first one warms up
-    return median(work() for _ in range(_REPEATS))
+    found = [work() for _ in range(times)]
+    return {size: np.median([each[size] for each in found], axis=0).tolist() for size in found[0]}
 
 
-def _rounds(server: Clocked, rows: int) -> float:
-    """Return the seconds of a round of so many rows."""
-    _fill(server, rows)
-    found = [server.turn()[1] for _ in range(_TURNS)]
+def _rounds(server: Clocked, sizes: Sequence[int]) -> dict[int, float]:
+    """Return the seconds of a round of each number of rows, as more and more join."""
+    found = {}
+    for rows in sizes:
+        _fill(server, rows)
+        found[rows] = median(server.turn()[1] for _ in range(_TURNS))
     _empty(server)
-    return median(found)
+    return found
 
 
 def _read(server: Clocked, tokens: int) -> float:
@@ -154,22 +158,24 @@ def _read(server: Clocked, tokens: int) -> float:
     return server.timed(partial(reading.read, tokens))[1]
 
 
-def _join(server: Clocked, rows: int) -> float:
-    """Return by how much a text that joins, writes a token and leaves makes turns longer.
+def _joining(server: Clocked, rows: int) -> tuple[float, float]:
+    """Return by how much a text that joins and one that leaves make turns longer.
 
-    It makes them ``rows``, and comes with a prompt of ``_READS[0]`` tokens.
+    It is the same text, which makes the rows so many: it has a prompt of ``_READS[0]`` tokens,
+    which is read as well, and writes a token.
     """
     _fill(server, rows - 1)
-    before = server.turn()[1] + server.turn()[1]
+    usual = median(server.turn()[1] for _ in range(3))
     server.ask(_READS[0] + 1, 1)
-    with_it = server.turn()[1] + server.turn()[1]
+    joins, leaves = (server.turn()[1] - usual for _ in range(2))
     _empty(server)
-    return with_it - before
+    return joins, leaves
 
 
 def _fill(server: Clocked, rows: int) -> None:
-    for _ in range(rows):
-        server.ask(16, 10 * _TURNS)
+    """Let texts join until there are so many."""
+    for _ in range(rows - server.batch.stats["running"]):
+        server.ask(_READS[0], 20 * _TURNS)
     while server.batch.stats["running"] < rows:
         server.turn()
     server.turn()

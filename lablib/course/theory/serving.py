@@ -69,17 +69,19 @@ class Prices:
     Attributes:
         rounds: rows -> seconds of a round in which each of them gets a token.
         reads: tokens -> seconds of reading a piece of a prompt; none if it costs nothing.
-        joins: rows -> seconds by which a text that joins them, and leaves, makes turns longer.
+        joins: rows -> seconds of letting texts join, in a batch of so many rows then.
+        leaves: rows -> seconds of letting texts leave a batch of so many rows.
     """
 
     rounds: Mapping[int, float]
     reads: Mapping[int, float] = field(default_factory=dict)
     joins: Mapping[int, float] = field(default_factory=dict)
+    leaves: Mapping[int, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not self.rounds:
             raise BadValue("rounds must hold a price, got none")
-        for name in ("rounds", "reads", "joins"):
+        for name in ("rounds", "reads", "joins", "leaves"):
             for size, seconds in getattr(self, name).items():
                 integer(f"{name}, a size", size, 1)
                 number(f"{name}[{size}]", seconds, 0.0)
@@ -93,8 +95,18 @@ class Prices:
         return _on_lines(self.reads, tokens) if tokens and self.reads else 0.0
 
     def join(self, rows: int) -> float:
-        """Return the seconds that joining and leaving takes, in a batch of so many rows then."""
-        return _on_lines(self.joins, rows) if rows and self.joins else 0.0
+        """Return the seconds of letting texts join."""
+        return _on_lines(self.joins, rows) if self.joins else 0.0
+
+    def leave(self, rows: int) -> float:
+        """Return the seconds of letting texts leave; where all do, there is nothing to keep."""
+        return _on_lines(self.leaves, rows) if self.leaves else 0.0
+
+    def times(self, factor: float) -> "Prices":
+        """Return the prices of a machine on which all takes so many times as long."""
+        number("factor", factor, 0.0)
+        known = (self.rounds, self.reads, self.joins, self.leaves)
+        return Prices(*({size: factor * each[size] for size in each} for each in known))
 
 
 def _on_lines(known: Mapping[int, float], size: int) -> float:
@@ -144,7 +156,10 @@ class _Server:
             now += self._lately[-1]
         for text in self.writing:
             text.times.append(now)
-        self.writing = [text for text in self.writing if len(text.times) < text.asked.tokens]
+        stay = [text for text in self.writing if len(text.times) < text.asked.tokens]
+        if 0 < len(stay) < len(self.writing):  # the others' caches are copied, before the next turn
+            now += self.prices.leave(len(self.writing))
+        self.writing = stay
         return now
 
     def _read(self) -> float:
@@ -209,7 +224,7 @@ def simulate(
     return [text.served() for text in texts]
 
 
-def at_random(rate: float, n: int, seed: int, prompt: int = 16, tokens: int = 24) -> list[Asked]:
+def at_random(rate: float, n: int, seed: int, prompt: int = 12, tokens: int = 16) -> list[Asked]:
     """Return requests that come at random, so many a second on average.
 
     Args:
