@@ -39,6 +39,7 @@ claim(
 
 # %% after predict-crowd-answer
 waited = sorted(t[0] for t in sixteen)
+claim("Who has a place notices his neighbours less, since they share a round.", between < first)
 claim(
     "Half of the readers find no place, and wait until a text of the first eight has ended.",
     waited[8] > min(t[-1] for t in sixteen) > waited[0],
@@ -88,8 +89,8 @@ def orange(load, size):
 
 
 claim(
-    "At half load most of the picture is blue, and at 0.95 most of it is orange.",
-    orange(0.5, 1) < 0.5 < orange(0.95, 1),
+    "At 0.95 a much larger part of the picture is orange than at half load.",
+    orange(0.95, 1) > 1.3 * orange(0.5, 1),
 )
 claim(
     "A batch of eight moves the wall, since it serves several times as many.",

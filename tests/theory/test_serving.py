@@ -111,7 +111,7 @@ def test_what_makes_no_sense_is_refused(wrong, kind, words: str) -> None:
 ROUND, ROW = (
     3.71828e-4,
     1.31415e-4,
-)  # seconds; odd, so that no piece is as long as it is by rounding
+)  # seconds; odd, so that no piece ends by rounding
 
 
 class Priced(Ragged):

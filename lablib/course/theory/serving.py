@@ -99,7 +99,7 @@ class Prices:
         return _on_lines(self.joins, rows) if self.joins else 0.0
 
     def leave(self, rows: int) -> float:
-        """Return the seconds of letting texts leave; where all do, there is nothing to keep."""
+        """Return the seconds of letting texts leave."""
         return _on_lines(self.leaves, rows) if self.leaves else 0.0
 
     def times(self, factor: float) -> "Prices":
@@ -143,6 +143,7 @@ class _Server:
         self._rate = 0.0  # tokens of prompts a second, lately
         self._rounds = [prices.round(rows) for rows in range(1, most + 1)]
         self._lately: deque[float] = deque(maxlen=32)  # seconds of rounds
+        self._left = 0  # rows of the turn before, if some have left
 
     @property
     def rows(self) -> int:
@@ -151,14 +152,14 @@ class _Server:
     def turn(self, now: float) -> float:
         """Run a turn; return when it ends."""
         now += self._read()
-        if self.writing:
-            self._lately.append(self._rounds[len(self.writing) - 1])
-            now += self._lately[-1]
+        seconds = self._rounds[len(self.writing) - 1] if self.writing else 0.0
+        now += seconds
         for text in self.writing:
             text.times.append(now)
         stay = [text for text in self.writing if len(text.times) < text.asked.tokens]
-        if 0 < len(stay) < len(self.writing):  # the others' caches are copied, before the next turn
-            now += self.prices.leave(len(self.writing))
+        if stay:
+            self._lately.append(seconds)
+        self._left = len(self.writing) if 0 < len(stay) < len(self.writing) else 0
         self.writing = stay
         return now
 
@@ -183,14 +184,17 @@ class _Server:
                 joined += 1
                 if patience == inf and self.in_pieces:
                     break
-        return spent + (self.prices.join(len(self.writing)) if joined else 0.0)
+        if joined:  # the caches are copied, once for those who join and those who have left
+            return spent + self.prices.join(len(self.writing))
+        return spent + (self.prices.leave(self._left) if self._left else 0.0)
 
     def _patience(self) -> float:
         if not self.writing or not self.in_pieces:
             return inf
         if not self.reading:
             return 0.0
-        return PATIENCE * median(self._lately) * max(1.0, len(self.reading) / len(self.writing))
+        usual = median(self._lately or self._rounds[:1])
+        return PATIENCE * usual * max(1.0, len(self.reading) / len(self.writing))
 
     def _piece(self, text: _Text, seconds: float) -> int:
         if seconds == inf:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from lablib.course.plots.chart import Chart, ChartExplorer
-from lablib.course.plots.charts import axis, curves, panel
+from lablib.course.plots.charts import axis, curves, lines, panel
 from lablib.course.plots.explorer import choice, slider
 from lablib.course.plots.pictures import COLOURS
 from lablib.course.theory.serving import Prices, Served, at_random, capacity, simulate
@@ -13,7 +13,7 @@ import numpy as np
 WAITS, WRITES = COLOURS[1], COLOURS[4]
 _LOADS = [load / 20 for load in range(2, 20)]
 _REQUESTS, _SETTLED = 260, 60  # how many are served; those before do not count
-_ROWS = 24
+_ROWS = 32
 
 
 def three_times(served: Sequence[Served]) -> np.ndarray:
@@ -37,7 +37,7 @@ class UnderLoad(ChartExplorer):
         self.prices = prices
         some = at_random(1.0, _REQUESTS, 14)
         self.capacity = {size: capacity(some, prices, size) for size in sizes}
-        self.window = 16 / max(self.capacity.values())  # seconds that are shown
+        self.window = 10 / min(self.capacity.values())  # seconds that are shown
         self.waits = {size: self._by_load(size) for size in sizes}
         super().__init__(
             load=slider(0.5, _LOADS[0], _LOADS[-1], 0.05, label="load ρ"),
@@ -71,7 +71,7 @@ class UnderLoad(ChartExplorer):
         """Draw a line for each request, and below it the wait against load."""
         x = axis(0, 1e3 * self.window, "milliseconds")
         rows = axis(-_ROWS, 0.2, "", (), bare=True)
-        above = panel("requests, one below the other as they come", x, rows, high=200)
+        above = panel("requests, one below the other as they come", x, rows, high=224)
         every = np.concatenate([*self.waits.values()])
         ticks = [10.0**k for k in range(-1, 8) if every.min() / 10 < 10.0**k < 10 * every.max()]
         y = axis(ticks[0], ticks[-1], "", ticks, log=True)
@@ -104,6 +104,27 @@ class UnderLoad(ChartExplorer):
             f"{data['at_a_time']} at a time, half of the readers wait {middle:.0f} ms or less for "
             f"a first token, and 90 of 100 wait {high:.0f} ms or less."
         )
+
+
+def against_the_engine(
+    loads: Sequence[float], simulated: np.ndarray, measured: np.ndarray
+) -> Chart:
+    """Draw times to a first token by load: a simulation's as lines, the engine's as dots.
+
+    Args:
+        loads: from low to high.
+        simulated: for each load what ``three_times`` returns ``(loads, 3, 2)``.
+        measured: the same of the engine.
+    """
+    names = "median", "90 of 100"
+    series = {f"{what}, simulated": simulated[:, 0, i] for i, what in enumerate(names)}
+    series |= {f"{what}, engine": measured[:, 0, i] for i, what in enumerate(names)}
+    dots, title = [*series][2:], "milliseconds to the first token"
+    chart = lines(loads, series, "load ρ", title, logy=True, dots=dots)
+    for line, own in zip(chart.marks[0], chart.marks[0][2:], strict=False):
+        line["r"] = 0
+        own["colour"] = line["colour"]
+    return chart
 
 
 def streams(times: Sequence[Sequence[float]]) -> Chart:
