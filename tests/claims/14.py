@@ -118,7 +118,7 @@ claim(
     "turn.",
     all(abs(each - 1) < 0.15 for each in law.values()),
 )
-share = {load: kept(run.served) / (60 / run.seconds) for load, run in runs.items()}
+share = {load: on_time(run.served) / (60 / run.seconds) for load, run in runs.items()}
 claim(
     "Goodput rises too, and then falls, for behind the wall all work is done, and much of it too "
     "late.",
