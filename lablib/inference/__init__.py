@@ -36,6 +36,7 @@ you replace runs in its place at once.
         course/replay/measure.py      measure_costs
     13  speculation/tree_rules.py     tree_rejection
         speculation/draft_tree.py     grow
+    14  engine/continuous_batch.py    ContinuousBatch.turn
     17  steering/constraints.py       Grammar.allowed, GrammarDrafter.propose
         steering/particles.py         smc
     18  steering/confidence.py        token_confidence, by_confidence

@@ -1,219 +1,126 @@
-"""What checks the sentences of lesson 14 · Scaling out."""
+"""What checks the sentences of lesson 14 · A server under load."""
 
-# %% after by-hand-limit
+# %% after by-hand-little
 claim(
-    "No number is enough: the unit of 6 seconds is somebody's, and nobody can help.",
-    max(unit_seconds) == by_queue(unit_seconds, 100) == 6,
-)
-claim(
-    "The speed-up is at most the number of ranks, and at most total / slowest.",
-    all(sum(unit_seconds) / by_queue(unit_seconds, r) <= min(r, 18 / 6) for r in range(1, 101)),
+    "Four seconds, the dots, although the server is free for 2 of the 14 seconds.",
+    sum(waits) == 4 and max(arrivals) + waits[-1] + each - each * len(arrivals) == 2,
 )
 
-# %% after by-hand-order-answer
+# %% after by-hand-little-answer
 claim(
-    "First: 6 seconds, which is a third of the work and also the slowest unit.",
-    queue["longest first"]
-    == sum(unit_seconds) / 3
-    == max(unit_seconds)
-    == min(queue.values())
-    == 6,
+    "By rows there are 6 readers, each as many marks as he stays.",
+    len(stays) == 6 and sum(stays) == sum(waits) + 6 * each,
 )
 claim(
-    "A long unit that is begun last runs alone, while the others wait.",
-    queue["longest last"] > max(by_queue(sorted(unit_seconds)[:-1], 3), 6),
+    "By columns there are 14 seconds, each as many marks as readers are there.",
+    len(there) == 14 and sum(there) == sum(stays),
 )
-
-# %% after by-hand-dealt-question
+claim("It is the same picture, and so the same number:", abs(rate * stay - readers) < 1e-12)
 claim(
-    "A queue took 7 seconds as they come, and 6 longest first.",
-    (queue["as they come"], queue["longest first"]) == (7, 6),
+    "The load ρ is the share of the time in which the server is busy, here arrivals a second × "
+    "2 seconds.",
+    abs(rate * each - np.mean([count > 0 for count in there])) < 1e-12,
 )
 
-# %% after by-hand-dealt-answer
-in_rounds = {name: by_rounds(order, 3) for name, order in orders.items()}
+# %% after by-hand-random-answer
+claim("The load grows from 0.5 to 0.9, which is less than twice.", max(mean) == 0.9 < 2 * 0.5)
+claim("About nine times.", 7 < grown < 11)
 claim(
-    "Here rounds take 8 to 10 seconds, never less than the queue.",
-    (min(in_rounds.values()), max(in_rounds.values())) == (8, 10),
-)
-claim(
-    "Here rounds take 8 to 10 seconds, never less than the queue.",
-    all(in_rounds[name] >= queue[name] for name in orders),
-)
-claim(
-    (
-        "As they come, they save nothing over dealing once; longest first, they save one "
-        "second of nine."
-    ),
-    in_rounds["as they come"] == dealt_once(unit_seconds, 3),
-)
-claim(
-    (
-        "As they come, they save nothing over dealing once; longest first, they save one "
-        "second of nine."
-    ),
-    in_rounds["longest first"] + 1 == dealt_once(orders["longest first"], 3) == 9,
+    "The theory is ρ / (1 − ρ) · half a text's seconds, and what counts in it is the rest, 1 − ρ.",
+    all(abs(wait_of_one(x, each) - x / (1 - x) * each / 2) < 1e-12 for x in mean)
+    and all(abs(found / wait_of_one(x, each) - 1) < 0.25 for x, found in mean.items()),
 )
 
-# %% after by-hand-seeds-answer
-claim("A seed by rank gives other results with two ranks.", changed["by rank"]["two ranks"] > 0)
+# %% after predict
 claim(
-    "The index survives that, until somebody sorts the list.",
-    changed["by index"]["two ranks"] == 0 < changed["by index"]["another order"],
+    "With one text at a time, of a token that takes 2 seconds, it is the server by hand.",
+    [one.to_first - each for one in served] == waits,
 )
 
-# %% after predict-command
-by_one, by_two = ((room / f"by_{ranks}.jsonl").read_bytes() for ranks in (1, 2))
-assert sorted(by_one.splitlines()) == sorted(by_two.splitlines())
-
-# %% after predict-answer
-printing = [sys.executable, "-c", "print('started')"]
-with open(room / "started.txt", "w") as said:
-    start(2, printing, cwd=room, stdout=said)
+# %% after predict-crowd-answer
+waited = sorted(t[0] for t in sixteen)
+claim("Who has a place notices his neighbours less, since they share a round.", between < first)
 claim(
-    "Each rank starts for itself: no number of them divides the start.",
-    (room / "started.txt").read_text().count("started") == 2 and min(starting.values()) > 0,
-)
-claim(
-    "The same command again finds everything in the file.",
-    header["unit"] is not None and (room / "by_2.jsonl").read_bytes() == by_two,
-)
-claim(
-    (
-        "Two ranks can't be more than twice as fast: that is a theorem about units that "
-        "take the same seconds everywhere."
-    ),
-    all(scaling.simulate(order, 2).speedup <= 2 for order in orders.values()),
-)
-claim(
-    "So the last figure may well pass 2, and refutes nothing.",
-    # if all was twice as slow while one rank ran
-    all(2 * sum(order) / by_queue(order, 2) > 2 for order in orders.values()),
-)
-claim(
-    "What doesn't depend on the clock: the records are equal.",
-    sorted(by_one.splitlines()) == sorted(by_two.splitlines()),
+    "Half of the readers find no place, and wait until a text of the first eight has ended.",
+    1.25 * waited[8] > min(t[-1] for t in sixteen) > waited[0],  # streams hear a turn late,
 )
 
-# %% after accident-run
-assert status != 0
+# %% after predict-rows-answer
+claim("Far less than eight times.", prices.round(8) < 6 * prices.round(1))
 
-# %% after predict-widget
+# %% after predict-roof-answer
+claim("A roof is a promise that nothing is faster.", series["measured"][0] > roof[0])
+
+# %% after predict-drafts-answer
 claim(
-    "The other rank sees that one is gone, says which, and ends.",
-    re.search("rank [01] .*has died", line) is not None,
+    "Reckoned from the prices of rows, which go on in a straight line beyond 32: the more rows, "
+    "the less is gained.",
+    gain[16] < gain[1],
 )
 claim(
-    "The file holds whole lines, those of the finished rounds; problem 20 is not among them.",
-    killed.endswith("\n")
-    and 20 not in [json.loads(line).get("problem") for line in killed.splitlines()],
-)
-claim(
-    "It does what is missing, and nobody can tell from the results that there was an accident.",
-    status == 0 and {*killed.splitlines()} < {*(room / "toss.jsonl").read_text().splitlines()},
-)
-claim(
-    "It does what is missing, and nobody can tell from the results that there was an accident.",
-    sorted(found) == [*range(24)],
+    "Where arithmetic alone counts, a round takes five times as long, for 3.4 tokens a row, and "
+    "that is a loss.",
+    round(expected_tokens(0.8, 4), 1) == 3.4 < 5,
 )
 
-# %% after predict-widget-answer
-loose, long, lumps, alike = dealt.values()
+# %% after predict-pieces-answer
 claim(
-    "Forty-eight made-up units, 48 seconds of work in all, dealt in rounds.",
-    len(loose["seconds"]) == 48 and abs(sum(loose["seconds"]) - 48) < 1e-9,
+    "Read whole, the newcomer stops all seven for as long as the reading takes.",
+    ways["whole"][0] >= prices.read(255),
 )
 claim(
-    "Whoever is done early waits for the end of the round: four ranks wait a quarter of the time.",
-    abs(dealing.compute(4, lab.COMES, 1.0, 1)["took"].efficiency - 3 / 4) < 0.02,
+    "In pieces nobody stops, and he himself waits longer, because the others' rounds lie between.",
+    ways["in pieces"][0] < ways["whole"][0] and ways["in pieces"][1] > ways["whole"][1],
+)
+
+# %% after predict-caches-answer
+claim(
+    "The oldest text never gives up its cache: it ends, makes room, and the next one is the "
+    "oldest.",
+    run.evicted[0] == 0 < max(run.evicted) and ends == sorted(ends),
+)
+
+# %% after predict-load-answer
+
+
+def orange(load, size):
+    at, first, last = under_load.compute(load, size)["times"].T
+    return sum(first - at) / sum(last - at)
+
+
+claim(
+    "At 0.95 a much larger part of the picture is orange than at half load.",
+    orange(0.95, 1) > 1.3 * orange(0.5, 1),
 )
 claim(
-    "From eight ranks on the slowest unit sets the limit: it is an eighth of all the work.",
-    abs(48 / max(loose["seconds"]) - 8) < 0.05,
+    "A batch of eight moves the wall, since it serves several times as many.",
+    under_load.capacity[8] > 1.5 * under_load.capacity[1],
 )
 claim(
-    (
-        "Longest first it is begun at once: 16 ranks take 7.4 seconds instead of 12.1, where a "
-        "queue would take 6.0."
-    ),
-    [round(each, 1) for each in (long["took"].seconds, loose["took"].seconds)] == [7.4, 12.1],
-)
-claim(
-    (
-        "Longest first it is begun at once: 16 ranks take 7.4 seconds instead of 12.1, where a "
-        "queue would take 6.0."
-    ),
-    round(by_queue(long["seconds"], 16), 1) == 6.0 and long["seconds"][0] == max(long["seconds"]),
-)
-claim(
-    (
-        "As they come, the line even falls here and there with one rank more, for then all is "
-        "dealt otherwise."
-    ),
-    bool((np.diff(loose["speedups"]) < -0.01).any()),
-)
-claim(
-    "A queue over the same units never falls.",
-    bool((np.diff([-by_queue(loose["seconds"], r) for r in range(1, 17)]) >= 0).all()),
-)
-claim(
-    "When all units are alike, the order says nothing.",
-    bool(np.allclose(dealing.compute(16, lab.LONGEST, 0.0, 1)["seconds"], alike["seconds"])),
-)
-claim(
-    "In groups of 8 there are six pieces to deal, and ranks beyond the sixth find nothing to do.",
-    len(lumps["seconds"]) == 6 and lumps["took"].busy.count(0) == 10,
+    "It doesn't take the wall away, because at 0.95 of what it can do its readers wait as well.",
+    under_load.waits[8][1][-1] > 2 * under_load.waits[8][1][0],
 )
 
 # %% after theory-answer
 claim(
-    "Eight ranks are busier than 512, which have hardly more than a unit each.",
-    forecast[3].efficiency > forecast[9].efficiency and len(pile) / 512 < 1.2,
+    "The caption says how far off the simulation is, at worst.",
+    all(f"{part.max():.0%}" in spread for part in off.swapaxes(0, 1)),
 )
 claim(
-    "The rounds never cross total / slowest, with the start or without.",
-    all(line <= work / max(pile) * 1.000001 for line in [*(f.speedup for f in forecast), *whole]),
+    "It knows fourteen prices of this machine and one factor, and nothing of these runs.",
+    sum(map(len, (prices.rounds, prices.reads, prices.joins, prices.leaves))) == 14,
 )
-claim(
-    (
-        "Of one rank's time it is a share s which nobody divides, so r ranks are at most "
-        "1 / (s + (1 − s) / r) times as fast, and never more than 1 / s."
-    ),
-    all(
-        w <= a * 1.000001 and a <= 1 / serial * 1.000001 for w, a in zip(whole, amdahl, strict=True)
-    ),
-)
-slow = [begin + 2 * k for k in range(10)]  # a start that takes two seconds more each time
-later = [(begin + work) / (s + each.seconds) for s, each in zip(slow, forecast, strict=True)]
-saved = forecast[6].seconds - forecast[9].seconds
-claim(
-    "More ranks even lose, once their start costs more than their work saves.",
-    later[9] < later[6] and slow[9] - slow[6] > saved,
-)
-claim(
-    "Many ranks want more work: with ten times the units, s is smaller.",
-    begin / (begin + 10 * work) < serial,
-)
+assert all([one.asked for one in run.served] == at_rate(x * most) for x, run in runs.items())
 
-# %% after summary
+# %% after theory-goodput-answer
 claim(
-    "Here a shared queue, longest first, wasted least, but somebody must keep it.",
-    queue["longest first"] == min([*queue.values(), *in_rounds.values()]),
+    "Little's law holds at each load, to what is lost because the crowd is only counted once a "
+    "turn.",
+    all(abs(each - 1) < 0.15 for each in law.values()),
 )
+share = {load: on_time(run.served) / (60 / run.seconds) for load, run in runs.items()}
 claim(
-    "The speed-up is at most the number of ranks, and at most total / slowest unit.",
-    all(f.speedup <= m * 1.000001 for f, m in zip(forecast, limits, strict=True)),
-)
-claim(
-    "Rounds need nobody in the middle, and cost some waiting.",
-    sum(in_rounds.values()) > sum(queue.values()),
-)
-claim(
-    "The slowest unit, the start and the telling are not divided.",
-    forecast[-1].seconds >= max(pile) + 0.01 * forecast[-1].rounds and min(starts) == begin,
-)
-claim(
-    "Then one rank, two ranks and a sweep that was killed leave the same records.",
-    sorted(by_one.splitlines()) == sorted(by_two.splitlines())
-    and found == swept([{"problem": j} for j in range(24)], 1, colleagues["by identity"]),
+    "Goodput rises too, and then falls, for behind the wall all work is done, and much of it too "
+    "late.",
+    share[1.2] < share[0.5],
 )

@@ -1,20 +1,23 @@
-"""The widget of lesson 14 draws what a sweep does, and its hostfile is one that MLX reads."""
+"""Lesson 14 draws a server under load; its page a sweep, whose hostfile is one that MLX reads."""
 
-import random
+import time
 from itertools import pairwise
 from pathlib import Path
 
+from lablib.course.lessons.lesson_14 import load
 from lablib.course.lessons.lesson_14 import widgets as lab
 from lablib.course.plots.pictures import COLOURS
 from lablib.course.theory.scaling import simulate
+from lablib.course.theory.serving import Prices
 
 import nbformat
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from oracles.drawn import read
 
-LESSON = Path(__file__).parents[2] / "notebooks" / "14_scaling_out.ipynb"
+PAGE = Path(__file__).parents[2] / "notebooks" / "further" / "14_more_machines.ipynb"
 SECONDS = st.lists(st.integers(1, 40), min_size=1, max_size=60)
 
 
@@ -94,7 +97,7 @@ def test_of_equal_units_none_is_the_slowest(dealing: lab.Dealing) -> None:
 
 @pytest.fixture(scope="module")
 def cells() -> dict[str, str]:
-    return {cell.id: cell.source for cell in nbformat.read(LESSON, as_version=4).cells}
+    return {cell.id: cell.source for cell in nbformat.read(PAGE, as_version=4).cells}
 
 
 def test_the_hostfile_is_one_that_mlx_launch_reads(cells: dict[str, str], tmp_path: Path) -> None:
@@ -107,27 +110,61 @@ def test_the_hostfile_is_one_that_mlx_launch_reads(cells: dict[str, str], tmp_pa
     assert all(host.ips for host in found.hosts)
 
 
-def test_by_hand_the_rounds_are_the_librarys(cells: dict[str, str]) -> None:
-    space: dict = {}
-    exec(cells["by-hand-take"] + "\n" + cells["by-hand-rounds"], space)
-    rng = random.Random(3)
-    for _ in range(300):
-        pile = [rng.randint(1, 30) for _ in range(rng.randint(1, 40))]
-        ranks = rng.randint(2, 9)
-        if len(pile) <= 20 * ranks:  # where a round is half of what is left
-            assert space["by_rounds"](pile, ranks) == simulate(pile, ranks).seconds
+def test_the_sweep_that_the_page_starts_needs_nothing_but_this_python(cells):
+    started = cells["accident-program"]
+    assert "start(2, [sys.executable" in started
+    assert "cwd=room" in started
+    compile(started.split('"""')[1], "toss.py", "exec")
 
 
-def test_the_sweeps_that_the_lesson_starts_need_nothing_but_this_python(cells):
-    started = [source for source in cells.values() if "start(" in source]
-    assert len(started) == 2
-    assert all("sys.executable" in source for source in started)
-    assert all("cwd=room" in source for source in started)
-    compile(space_of(cells)["program"], "toss.py", "exec")
+# --- under load -------------------------------------------------------------------------------
+PRICES = Prices({1: 2.1e-3, 8: 3.7e-3}, {4: 2.6e-3, 64: 1e-2}, {2: 1.9e-3, 8: 3.1e-3})
 
 
-def space_of(cells: dict[str, str]) -> dict:
-    """Return the names of the cell that holds the program."""
-    space: dict = {}
-    exec(cells["accident-program"], space)
-    return space
+@pytest.fixture(scope="module")
+def under_load() -> load.UnderLoad:
+    return load.UnderLoad(PRICES)
+
+
+@pytest.mark.parametrize("size", [1, 8])
+@pytest.mark.parametrize("rho", [0.1, 0.95])
+def test_each_end_of_the_load_draws(under_load: load.UnderLoad, rho: float, size: int) -> None:
+    said = under_load.set(load=rho, at_a_time=size)
+    data = under_load.compute(rho, size)
+    assert read(under_load.draw(data))
+    assert f"At load {rho:.2f}, {data['rate']:.0f} requests" in said
+    assert f"{data['first'][1]:.0f} ms or less." in said
+    assert data["rate"] == pytest.approx(rho * under_load.capacity[size])
+    times = data["times"]
+    assert len(times)
+    assert (np.diff(times, axis=1) >= 0).all()
+    assert times.min() >= 0
+    assert times.max() <= under_load.window
+
+
+def test_a_batch_serves_more_and_a_load_makes_both_wait(under_load: load.UnderLoad) -> None:
+    assert under_load.capacity[8] > 2 * under_load.capacity[1]
+    for size in (1, 8):
+        low, high = (under_load.compute(rho, size)["first"] for rho in (0.3, 0.95))
+        assert (high > 2 * low).all()
+    one = under_load.compute(0.95, 1)
+    orange = [m for m in under_load.chart(one).marks[0] if m["fill"] == load.WAITS]
+    writes = [m["bar"] for m in under_load.chart(one).marks[0] if m["fill"] == load.WRITES]
+    assert len(orange) > 3
+    assert all(a[1] <= b[0] + 1e-9 for a, b in pairwise(writes))  # one at a time
+
+
+def test_the_load_is_drawn_while_it_is_dragged(under_load: load.UnderLoad) -> None:
+    took = []
+    for _ in range(5):
+        begin = time.process_time()
+        under_load.compute(0.95, 8)
+        took.append(time.process_time() - begin)
+    assert min(took) < 0.05
+
+
+def test_readers_are_drawn_in_rows() -> None:
+    chart = load.streams([[0.1, 0.2, 0.3], [0.25, 0.4]])
+    dots = [mark["dot"] for mark in chart.marks[0] if "dot" in mark]
+    assert [dot[1] for dot in dots] == [-0.5] * 3 + [-1.5] * 2
+    assert chart.marks[0][0]["note"] == "Reader 1 waits 100 ms for a first token."

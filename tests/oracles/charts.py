@@ -24,6 +24,7 @@ from lablib.course.lessons.lesson_10.widgets import Memories, ReplayCost
 from lablib.course.lessons.lesson_11.timeline import BatchTimeline
 from lablib.course.lessons.lesson_12.widgets import BatchGain, Cuts
 from lablib.course.lessons.lesson_13.widgets import Worth
+from lablib.course.lessons.lesson_14.load import UnderLoad
 from lablib.course.lessons.lesson_14.widgets import Dealing
 from lablib.course.lessons.lesson_15.widgets import Judged
 from lablib.course.lessons.lesson_16 import sums
@@ -33,6 +34,7 @@ from lablib.course.plots.chart import ChartExplorer
 from lablib.course.plots.explorer import Explorer
 from lablib.course.replay.curves import Sampled
 from lablib.course.replay.rounds import Guesses
+from lablib.course.theory.serving import Prices
 from lablib.inference.decoding.rows import Verdict
 from lablib.inference.speculation.costs import Costs
 
@@ -128,6 +130,7 @@ EVERY: dict[type[ChartExplorer], Callable[[], ChartExplorer]] = {
     Cuts: _cuts,
     BatchGain: lambda: BatchGain({1: FREE, 8: Costs((2.0, 3.5, 5.0), 0.0)}),
     Worth: lambda: Worth({"match": [1.5, 2.0]}, {"match": {2: (1.8, 1.0), 4: (2.6, 2.0)}}, 0.2),
+    UnderLoad: lambda: UnderLoad(Prices({1: 2e-3, 8: 4e-3}, {4: 2e-3, 64: 1e-2}, {2: 1e-3})),
     Dealing: Dealing,
     Judged: _judged,
     Voting: _voting,

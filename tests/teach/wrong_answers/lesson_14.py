@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from itertools import cycle
+from itertools import cycle, pairwise
 
 from lablib.course.lessons.lesson_14.exercises import still_to_do
 
@@ -412,3 +412,50 @@ def null_is_an_empty_text(content, units):
     keys = json.loads(lines[0])["unit"] if lines else []
     found = [[json.loads(line).get(key) or 0 for key in keys] for line in lines[1:]]
     return [unit for unit in units if [unit[key] or 0 for key in keys] not in found]
+
+
+# ------------------------------------------------------------------ 14.4 goodput
+
+
+@right("14.4")
+def promises_by_loops(texts, to_first, between):
+    good, end = 0, 0.0
+    for asked, times in texts:
+        end = max(end, max(times))
+        gaps = [b - a for a, b in pairwise(times)]
+        if times[0] - asked > to_first or (gaps and sum(gaps) / len(gaps) > between):
+            continue
+        good += 1
+    return good / (end - sorted(texts, key=lambda text: text[0])[0][0])
+
+
+@wrong("14.4", like="counts_all")
+def texts_a_second(texts, to_first, between):
+    end = max(times[-1] for _, times in texts)
+    return len(texts) / (end - min(asked for asked, _ in texts))
+
+
+@wrong("14.4", like="either_promise")
+def one_of_two(texts, to_first, between):
+    found = [
+        asked + to_first >= times[0] or times[-1] <= times[0] + between * (len(times) - 1)
+        for asked, times in texts
+    ]
+    return sum(found) / (max(times[-1] for _, times in texts) - min(start for start, _ in texts))
+
+
+@wrong("14.4")
+def the_last_of_the_list(texts, to_first, between):
+    good = sum(
+        times[0] - asked <= to_first and times[-1] - times[0] <= between * (len(times) - 1)
+        for asked, times in texts
+    )
+    return good / (texts[-1][1][-1] - texts[0][0])
+
+
+for name, old, new in (
+    ("from_the_first_in_the_list", "min(asked for asked, _ in texts)", "texts[0][0]"),
+    ("until_the_last_first_token", "max(times[-1] for", "max(times[0] for"),
+    ("less_than_promised", "mean <= between", "mean < between"),
+):
+    ANSWERS.changed("14.4", name, old, new)

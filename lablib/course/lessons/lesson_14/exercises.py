@@ -1,4 +1,4 @@
-"""Exercises of lesson 14: units and ranks, seeds of their own, and going on after a kill."""
+"""Exercises of lesson 14; its page: units and ranks, seeds of their own, going on after a kill."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -8,8 +8,11 @@ from lablib.course.checks.changed import changed
 from lablib.course.checks.comparing import compare
 from lablib.course.checks.exercises import Exercise, Wrong
 from lablib.course.lessons.edges import edges, refuse_changes
+from lablib.course.lessons.lesson_14.exercises_promises import PROMISES
 
 import numpy as np
+
+__all__ = ["LEFT", "PROMISES", "SEED", "WAITS"]
 
 # ------------------------------------------------------------------ 14.1 who waits
 
@@ -109,6 +112,7 @@ WAITS = Exercise(
         "Unit number `place` goes to rank `place % ranks`.",
     ],
     next="Sort the units, longest first. Does the longest wait always get shorter?",
+    further=True,
 )
 
 # ------------------------------------------------------------------ 14.2 a seed of its own
@@ -244,6 +248,7 @@ SEED = Exercise(
         'int.from_bytes(digest[:6], "big")',
     ],
     next="Two units of a sweep of a million: how likely is it that any two share a seed?",
+    further=True,
 )
 
 # ------------------------------------------------------------------ 14.3 going on after a kill
@@ -459,4 +464,5 @@ LEFT = Exercise(
         "record.",
     ],
     next="The library also cuts the torn line off before it writes on. Why must it?",
+    further=True,
 )

@@ -2,27 +2,38 @@
 
 from lablib.course.checks.predictions import Question
 
-_PILE = "Eight units take 3, 1, 2, 6, 1, 2, 1, 2 seconds; whoever is free takes the next."
-
 QUESTIONS = [
-    Question("14.q1", f"{_PILE} After how many seconds are three workers done?"),
     Question(
-        "14.q2",
-        "Workers take units off one pile. When should the long units come?",
-        ("first", "last"),
+        "14.q4",
+        "Six requests come to a server at seconds 0, 1, 2, 7, 8 and 12. It serves one at a time, "
+        "and each takes 2 seconds. How many seconds do they wait, all together?",
     ),
     Question(
-        "14.q3",
-        "Which seed gives a unit the same result with more workers, and in another order?",
-        ("by worker", "by place in the list", "by what the unit is"),
+        "14.q5",
+        "Requests come at random to a server that serves one at a time. Its load grows from 0.5 "
+        "to 0.9. How many times as long do they wait for their turn?",
+        ("about twice as long", "about four times", "about nine times"),
     ),
     Question(
-        "14.m1",
-        "A sweep takes an hour on one machine. How long does it take on 1,000?",
-        (
-            "a thousandth of it",
-            "longer than that: the start and the slowest unit are not divided",
-        ),
+        "14.q6",
+        "Sixteen readers ask at once; the server writes eight texts at a time. Which grows more, "
+        "compared with a reader alone: the time to the first token, or that between tokens?",
+        ("to the first token", "between tokens"),
+    ),
+    Question(
+        "14.q7",
+        "A round writes a token for one row. How many times as long does a round of eight take?",
+    ),
+    Question(
+        "14.q8",
+        "Drafts cost nothing, and 0.8 of those that are judged are kept. Sixteen rows share a "
+        "forward. Do four drafts a row pay on this machine?",
+        ("yes", "no"),
+    ),
+    Question(
+        "14.m2",
+        "A server is busy half of the time. Can it take twice as many requests?",
+        ("yes: half of its time is free", "no: its load is 1 then, and its queue never goes away"),
         truth="b",
     ),
 ]

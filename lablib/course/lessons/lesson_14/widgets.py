@@ -1,4 +1,4 @@
-"""Widgets of the lesson on scaling out: who works when, and what more ranks are worth."""
+"""A sweep over processes, drawn: who works when, and what more ranks are worth."""
 
 from collections.abc import Sequence
 
@@ -70,7 +70,7 @@ class Dealing(ChartExplorer):
             below.append({"text": f"{WORK:g} s / slowest", "at": above, "anchor": "end"})
         ticks = [1, *range(4, self.most + 1, 4)]
         shown = range(0, ranks, 1 if ranks < 9 else 5)  # however many they are, they fill the panel
-        names = [(-(rank + 0.5) / ranks, f"rank {rank + 1}") for rank in shown]
+        names = [(-(rank + 0.5) / ranks, f"rank {rank}") for rank in shown]
         rows = axis(-1, 0.13, "", names, bare=True)  # words stand above the bars
         seconds = axis(0, WORK, "seconds", range(0, int(WORK) + 1, 8))
         work = panel("who works when", seconds, rows, high=190, side=56)
@@ -104,7 +104,7 @@ def _timeline(data: dict) -> list[dict]:
     for stint in took.stints:
         bar = sides(stint.rank, stint.start, stint.start + stint.seconds)
         colour = COLOURS[1 if stint.seconds > second else 4]
-        note = f"Rank {stint.rank + 1}: unit {stint.place + 1}, {stint.seconds:.1f} s."
+        note = f"Rank {stint.rank}: unit {stint.place}, {stint.seconds:.1f} s."
         marks.append({"key": f"u{stint.place}", "bar": bar, "fill": colour, "note": note})
     alone = f"one rank alone: {WORK:g} s"
     end, ends = 0.0, [{"rule": {"x": WORK}, "text": alone, "colour": "#666666"}]
@@ -115,7 +115,7 @@ def _timeline(data: dict) -> list[dict]:
             own = sum(stint.seconds for stint in stints if stint.rank == rank)
             bar = sides(rank, began + own, end)
             if bar[0] < bar[1]:
-                note = f"Rank {rank + 1} waits {end - began - own:.1f} s."
+                note = f"Rank {rank} waits {end - began - own:.1f} s."
                 key = f"w{number}.{rank}"
                 marks.append({"key": key, "bar": bar, "fill": _WAITS, "note": note})
         line = [[end, -1], [end, 0.02]]  # the words above stay free
