@@ -33,8 +33,8 @@ LESSONS = [path for path in sorted(NOTEBOOKS.glob("*.ipynb")) if has_widget(path
 # their widgets without a browser.
 DEAR = (
     "05_best_of_n", "06_majority_vote", "09_better_drafts", "11_prefix_trie_and_async",
-    "12_a_real_model", "13_trees_and_heads", "14_a_server_under_load", "16_capstones", "17_under_a_grammar",
-    "18_confidence_and_power",
+    "12_a_real_model", "13_trees_and_heads", "14_a_server_under_load", "16_capstones",
+    "17_under_a_grammar", "18_confidence_and_power",
 )  # fmt: skip
 
 
