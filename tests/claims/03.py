@@ -139,7 +139,7 @@ claim(
     all(o[0].valid > 0.9 * n for o in every) and max(each[0] for each in diverse) < 0.4,
 )
 claim(
-    "Up to 0.8 all three go to the right without falling, so that heat is a gift there.",
+    "Up to 0.8 all three go far to the right and hardly fall, so that heat is a gift there.",
     all(o[1].valid > o[0].valid - 0.15 * n for o in every)
     and min(b - a for a, b, *_ in diverse) > 0.2,
 )

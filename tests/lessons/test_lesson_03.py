@@ -136,7 +136,7 @@ def test_heat_draws_a_path_for_each_way_and_both_intervals_where_it_is_asked_for
         assert across == [[end, valid] for end in apart]
         assert up == [[unlike, end] for end in right]
     told = [mark["text"] for mark in marks if "text" in mark]
-    assert told == ["0.5", "1", "1.5"]  # of the chosen path
+    assert told == ["T = 0.5", "T = 1"]  # the chosen path begins where it is cold
 
 
 def test_heat_says_the_interval_of_a_difference_and_not_whether_two_overlap(heated) -> None:
@@ -163,7 +163,7 @@ def test_a_cut_of_ones_own_runs_where_the_librarys_would() -> None:
 
     options = SamplerOptions(top_p=0.75)
     with in_place_of("top_p", only_the_best):
-        own = mx.softmax(transforms.apply(scores, options))
+        own = mx.softmax(transforms.apply(scores, options), axis=-1)
     assert np.array(own).tolist() == [[1, 0, 0, 0], [0, 0, 0, 1]]
     assert asked == [((2, 4), 0.75)]
     assert mx.isfinite(transforms.apply(scores, options)).sum().item() > 2  # and nowhere else

@@ -6,7 +6,7 @@ from itertools import pairwise
 from typing import Any
 
 from lablib.course.plots.chart import Chart, ChartExplorer
-from lablib.course.plots.charts import TINTS, WARM, axis, bars, curves, panel, token_strip
+from lablib.course.plots.charts import STROKES, WARM, axis, bars, curves, panel, token_strip
 from lablib.course.plots.explorer import Explorer, choice, slider
 from lablib.course.plots.pictures import COLOURS
 from lablib.course.theory.estimators import difference_interval, wilson_interval
@@ -240,29 +240,19 @@ class HeatCost(ChartExplorer):
             (path,) = curves([x for x, _ in points], {name: [y for _, y in points]}, [i])
             told = zip(self.temperatures, outcomes, strict=True)
             notes = [f"{name}, temperature {t:g}: {each}" for t, each in told]
-            sizes = [6 if n == where else 3 for n in range(len(points))]
-            marks.append({**path, "notes": notes, "sizes": sizes, "wide": 3 if chosen else 1.5})
+            under = 1.5 * (len(self.cuts) - i)  # none hides one
+            sizes = [under + (4 if n == where else 1.5) for n in range(len(points))]
+            look = {"sizes": sizes, "wide": 3 if chosen else 1.5, "dash": STROKES[i % 4]}
+            marks.append({**path, **look, "notes": notes})
             (here, left, right), (high, least, most) = spans[where]
             for line in ([[left, high], [right, high]], [[here, least], [here, most]]):
                 marks.append({"line": line, "colour": colour, "wide": 1.5})
-            heats = zip(self.temperatures, points, strict=True) if chosen else ()
-            marks += [
-                {
-                    "text": f"{t:g}",
-                    "at": [at, height + 0.06],
-                    "anchor": "middle",
-                    "bold": n == where,
-                }
-                for n, (t, (at, height)) in enumerate(heats)
-            ]
-        drawn = panel(
-            "share of right stories", x, axis(0, 1.15, "", (0, 0.5, 1)), self.cuts, high=280
-        )
-        keys = [
-            (WARM, "cross: 95 % intervals at this temperature"),
-            (TINTS[4], "numbers: temperatures"),
-        ]
-        return Chart([drawn], [marks], keys)
+            for n in {0, where} if chosen else ():  # the path begins where it is cold
+                at = {"at": [points[n][0], points[n][1] + 0.06], "anchor": "middle"}
+                marks.append({"text": f"T = {self.temperatures[n]:g}", **at, "bold": n == where})
+        y = axis(0, 1.15, "", (0, 0.5, 1))
+        drawn = panel("share of right stories", x, y, self.cuts, high=280)
+        return Chart([drawn], [marks], [(WARM, "cross: 95 % intervals at this temperature")])
 
     def caption(self, data: dict[str, Any]) -> str:
         """Say what the chosen way leaves, and how far that is from the first way."""
