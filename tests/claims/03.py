@@ -163,7 +163,7 @@ def gap(cut, t):
 
 claim(
     "Its share lies above that of no cut, but both may be off, as 48 stories are few.",
-    p_cut[1].valid > bare[1].valid and np.diff(wilson_interval(bare[1].valid, n)) > 0.08,
+    p_cut[1].valid > bare[1].valid and np.ptp(wilson_interval(bare[1].valid, n)) > 0.08,
 )
 claim(
     "The caption has the interval of the difference, and 0 lies inside: these stories can't tell "
