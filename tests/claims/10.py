@@ -181,7 +181,7 @@ claim(
     "The recurrent state has the refused drafts in its sum, and all else is faded too far.",
     (faded[9:12] > 0).all() and (faded[:9] < trimmed["right"][2][:9]).all(),
 )
-short = memories.compute(drafts=3, back=3, prompt=2, way="trim what can be trimmed")
+short = memories.compute(drafts=3, back=3, prompt=2, way="trim where possible")
 claim(
     "Set the prompt to 2 and read three drafts: the window is not full yet, and so trimming works.",
     np.allclose(short["seen"][:2], short["right"][:2]) and short["read"] < memories.model.window,
@@ -191,7 +191,7 @@ claim(
     np.allclose(short["seen"][1], short["right"][1]) and wrong[100][0] == 0,
 )
 cases = itertools.product(
-    (0, 2, 6), (0, 1, 4), (1, 3, 8), ("snapshot and replay", "snapshots between drafts")
+    (0, 2, 6), (0, 1, 4), (1, 3, 8), ("snapshot and replay", "snapshot each draft")
 )
 moved = [memories.compute(*case) for case in cases]
 claim(
@@ -202,9 +202,9 @@ singly = Rewinder(*having_read("recurrent", text))
 for token in drafts:
     singly.forward(mx.array([[token]]))
 singly.rewind(3)
-single = memories.compute(drafts=4, back=3, prompt=8, way="snapshots between drafts")
+single = memories.compute(drafts=4, back=3, prompt=8, way="snapshot each draft")
 claim(
-    "Choose snapshots between drafts: nothing is read again, as there is a snapshot between any "
+    "Choose snapshot each draft: nothing is read again, as there is a snapshot between any "
     "two drafts.",
     single["again"] == 0 and singly.tokens_read == len(drafts),
 )

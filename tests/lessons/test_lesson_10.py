@@ -70,7 +70,7 @@ def test_the_other_ways_leave_something_behind(memories) -> None:
 def test_the_caption_names_what_is_wrong(memories) -> None:
     text = memories.set(drafts=4, back=3, prompt=8, way=widgets.EACH)
     assert text == (
-        "Wrong after “trim what can be trimmed”: sliding window and recurrent state. "
+        "Wrong after “trim where possible”: sliding window and recurrent state. "
         "Of 12 tokens 3 were taken back, 0 were read again."
     )
     text = memories.set(way=widgets.REPLAY)

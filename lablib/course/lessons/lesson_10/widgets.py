@@ -22,8 +22,8 @@ import numpy as np
 from mlx_lm.models.cache import ArraysCache, KVCache, RotatingKVCache, trim_prompt_cache
 
 LAYERS = ("keys and values", "sliding window", "recurrent state")
-ALL, EACH, REPLAY = "trim_prompt_cache", "trim what can be trimmed", "snapshot and replay"
-SINGLY = "snapshots between drafts"  # these are read one by one
+ALL, EACH, REPLAY = "trim_prompt_cache", "trim where possible", "snapshot and replay"
+SINGLY = "snapshot each draft"  # these are read one by one
 WAYS = (ALL, EACH, REPLAY, SINGLY)
 FIRST, AGAIN = "#A9D3F0", "#F0A884"  # forwards of a round
 
