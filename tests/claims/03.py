@@ -1,29 +1,60 @@
 """What checks the sentences of lesson 03 · Sampling."""
 
-from math import erf, lgamma, log, sqrt
-
-from lablib.course.theory.estimators import wilson_interval
+from lablib.course.theory.estimators import difference_interval, wilson_interval
 
 from mlx_lm.sample_utils import make_sampler
 
-# %% after by-hand-temperature-run
-cold, plain, warm = (softmax(logits / t) for t in (0.5, 1.0, 2.0))
+# %% after by-hand-temperature-answer
+plain = softmax(logits)
 claim(
-    "Below 1 the differences grow, and the best word wins more often.",
-    np.ptp(logits / 0.5) > np.ptp(logits),
+    "Mat is 0.8 ahead of sofa, and therefore e^0.8 = 2.2 times as probable.",
+    round(float(np.exp(0.8)), 1) == 2.2 and np.isclose(plain[0] / plain[1], np.exp(0.8)),
 )
-claim("Below 1 the differences grow, and the best word wins more often.", cold[0] > plain[0])
-claim("Above 1 they shrink, and rare words get a chance.", np.ptp(logits / 2.0) < np.ptp(logits))
-claim("Above 1 they shrink, and rare words get a chance.", (warm[5:] > 2 * plain[5:]).all())
+claim(
+    "Temperature divides all scores by T, so that every difference is divided, and the odds become "
+    "e^(0.8/T).",
+    all(
+        np.isclose(softmax(logits / t)[0] / softmax(logits / t)[1], np.exp(0.8 / t)) for t in heats
+    ),
+)
+claim(
+    "Cold, odds grow, until the best word has everything: temperature 0 is its name there, or "
+    "greedy.",
+    each[0, 0] > 0.999 and (np.diff(each[0]) < 0).all(),
+)
+claim(
+    "Hot, odds shrink towards 1, and all words draw near to one tenth each.",
+    np.ptp(softmax(logits / 1000)) < 0.01 and np.ptp(each[:, -1]) < np.ptp(each[:, 10]),
+)
+claim(
+    "But no heat changes the order of the words, because dividing by T leaves a better score the "
+    "better one.",
+    (np.diff(each, axis=0) <= 0).all() and (np.diff(logits) < 0).all(),
+)
 
 # %% after by-hand-question-answer
-before = [
-    np.isfinite(cut).sum() for cut in (top_k(logits, 3), top_p(logits, 0.8), min_p(logits, 0.3))
-]
-claim("Now the model is very sure: one word has 0.97.", round(softmax(sure).max(), 2) == 0.97)
-claim("Top-k keeps three whatever happens.", stay[0] == before[0] == 3)
-claim("Top-p and min-p keep one: their cut moves with the model's certainty.", stay[1:] == [1, 1])
-claim("Top-p and min-p keep one: their cut moves with the model's certainty.", min(before[1:]) > 1)
+cut_on = top_k(logits, 3), top_p(logits, 0.8), min_p(logits, 0.3)
+before = [np.isfinite(cut).sum() for cut in cut_on]
+claim("Heat never rules a word out.", (each[:, 5:] > 0).all())
+claim(
+    "Here the model isn't sure, and the three rules keep three or four words.", before == [3, 4, 3]
+)
+claim(
+    "Top-k keeps three whatever happens, because it counts places and looks at no score.",
+    stay[0] == before[0] == 3,
+)
+claim(
+    "Top-p keeps one, because that word alone has the mass it asks for.",
+    stay[1] == 1 and softmax(sure).max() >= 0.8,
+)
+claim(
+    "In other words, the last two follow the model's certainty.",
+    max(stay[1:]) < min(before[1:]) and stay[0] == before[0],
+)
+claim(
+    "Min-p keeps one, too: no other word comes near enough to the best.",
+    stay[2] == 1 and np.sort(softmax(sure))[-2] < 0.3 * softmax(sure).max(),
+)
 
 # %% after library-equal
 two = transforms.top_k(mx.stack([row, row[::-1]]), 3)
@@ -33,15 +64,15 @@ claim(
 )
 tie = mx.array([0.0, 1.0, 1.0])
 claim(
-    "(Top-k and top-p differ at a tie: at the edge ours keep both words, the library's "
-    "the one with the smaller id.)",
+    "At a tie on the edge of top-k or top-p ours keep both words, the library's the one with the "
+    "smaller id.)",
     np.isfinite(top_k(np.array(tie), 1)).tolist()
     == np.isfinite(top_p(np.array(tie), 0.3)).tolist()
     == [False, True, True],
 )
 claim(
-    "(Top-k and top-p differ at a tie: at the edge ours keep both words, the library's "
-    "the one with the smaller id.)",
+    "At a tie on the edge of top-k or top-p ours keep both words, the library's the one with the "
+    "smaller id.)",
     mx.isfinite(transforms.top_k(tie, 1)).tolist()
     == mx.isfinite(transforms.top_p(tie, 0.3)).tolist()
     == [False, True, False],
@@ -50,8 +81,8 @@ claim(
 # %% after library-options-run
 untouched = mx.softmax(transforms.apply(row, lablib.SamplerOptions()))
 claim(
-    "The steps run in this order, and transforms.draw draws. (greedy is temperature 0; "
-    "peak subtracts the best score, which changes no probability.)",
+    "We hold ours against the library's, and print the order in which it applies them. (peak "
+    "subtracts the best score, which changes no probability.",
     mx.allclose(mx.softmax(transforms.ORDER["peak"](row, mx.max(row))), mx.softmax(row)).item(),
 )
 in_turn, steps = row, {"top_k": 5, "peak": 4.0, "temperature": 0.9, "top_p": 0.9, "min_p": 0.1}
@@ -59,184 +90,125 @@ for name in transforms.ORDER:
     in_turn = transforms.ORDER[name](in_turn, steps[name]) if name in steps else in_turn
 settings = lablib.SamplerOptions(temperature=0.9, top_k=5, top_p=0.9, min_p=0.1)
 claim(
-    "The steps run in this order, and transforms.draw draws. (greedy is temperature 0; "
-    "peak subtracts the best score, which changes no probability.)",
+    "We hold ours against the library's, and print the order in which it applies them. (peak "
+    "subtracts the best score, which changes no probability.",
     mx.array_equal(in_turn, transforms.apply(row, settings)).item(),
 )
-
-
-def refusal(name):
-    try:
-        return str(lablib.SamplerOptions(**{name: -1}))
-    except ValueError as error:
-        return str(error)
-
-
 claim(
-    "By default nothing is changed, and what a setting can't mean is refused by name.",
-    np.allclose(untouched, plain, atol=1e-6)
-    and all(refusal(name).startswith(name) for name in ("temperature", "top_p", "min_p")),
+    "SamplerOptions holds the settings of one text; by default nothing is changed.",
+    np.allclose(untouched, plain, atol=1e-6),
+)
+punished = transforms.apply(row, lablib.SamplerOptions(top_k=1, presence_penalty=3.0), [0])
+claim(
+    "Its penalties lower the scores of words that were said lately, before anything else is done.",
+    punished.argmax().item() == 1,  # mat was punished, and then sofa is the best
 )
 
 # %% after predict-before-after-answer
-claim("More.", stay[0] < stay[2])
+warm = np.sort(softmax(logits / 2.0))[::-1]
 claim(
-    "A higher temperature flattens the distribution, so it takes more words to collect "
-    "0.9 of the mass.",
-    stay[0] < stay[1] < stay[2],
+    "The line stays at 0.9, and the heat goes from 1 to 3.",
+    [s["top_p"] for s in settings] == [0.9] * 3,
 )
+claim("More words stay.", stay[0] < stay[1] < stay[2])
 claim(
-    "A higher temperature flattens the distribution, so it takes more words to collect "
-    "0.9 of the mass.",
-    np.cumsum(warm)[stay[0] - 1] < 0.9 <= np.cumsum(plain)[stay[0] - 1],
+    "Heat brings them closer together, so the staircase rises more slowly, and more steps begin "
+    "below the line.",
+    (np.cumsum(warm)[:-1] < np.cumsum(plain)[:-1]).all(),
 )
-
-# %% after predict-order-answer
-claim("Then fewer stay.", set(kept(cut_then_warm)) < set(kept(warm_then_cut)))
-
+late = transforms.temperature(transforms.top_p(row, 0.9), 3.0)
 drawn = make_sampler(temp=50.0, top_p=0.9)(mx.broadcast_to(mx.log(mx.softmax(row)), (2000, 10)))
 claim(
-    "But temperature 2, top-p 0.9 is no complete description until the order is named.",
-    {words[i] for i in drawn.tolist()} == set(kept(cut_then_warm)),
+    "Where a tool cuts first, fewer stay, and so temperature 2, top-p 0.9 says little as long as "
+    "nobody names the order.)",
+    mx.isfinite(late).sum().item() == len({*drawn.tolist()}) < stay[2],
 )
+hot = explorer.compute(temperature=3.0, top_k=0, top_p=1.0, min_p=0.1)["after"]
 claim(
-    "But temperature 2, top-p 0.9 is no complete description until the order is named.",
-    kept(cut_then_warm) != kept(warm_then_cut),
-)
-
-# %% after predict-penalties-answer
-said_by = Penalties(words, logits, said)
-found = said_by.compute(**said_by.values)
-base, shown = found["before"], found["after"]
-lost = np.array(row) - np.array(
-    transforms.penalize(row[None], mx.array([twice]), {"repeat_penalty": 1.5})[0]
-)
-claim("The frequency penalty: mat pays twice.", after[2][1] < after[2][0])
-claim(
-    "The others ask only whether a word has been said.",
-    after[0][0] == after[0][1] and after[1][0] == after[1][1],
-)
-pieces = [
-    mark.get("key", "") for mark in said_by.frame(frequency_penalty=1.0)[0]["panels"][0]["marks"]
-]
-claim(
-    "Move its slider: two pieces come off mat, one off sofa.",
-    [sum(key.startswith(f"frequency{i}.") for key in pieces) for i in (0, 1)] == [2, 1],
-)
-claim(
-    "It takes more from mat than from sofa, because it divides and mat has the higher score.",
-    bool(lost[0] > lost[1] and np.allclose(lost[:2], logits[:2] * (1 - 1 / 1.5), atol=1e-5)),
-)
-claim(
-    "It takes more from mat than from sofa, because it divides and mat has the higher score.",
-    base[0] - shown[0] > base[1] - shown[1],
-)
-claim(
-    "Dog was punished too and ends with more: it loses little, and gets its share of what"
-    " the others give up.",
-    bool(0 < lost[5] < lost[1] and shown[5] > base[5]),
-)
-short = said_by.compute(**said_by.values | {"repeat_last_n": 2})["after"]
-claim("Shorten the window, and the oldest words are forgiven first.", short[0] > base[0])
-claim("Shorten the window, and the oldest words are forgiven first.", short[1] < base[1])
-
-# %% after theory-assert
-claim(
-    "Here 4,000 slots, places for one text each, draw once from the ten words.",
-    measured.sum() * n == 4000,
-)
-
-
-def within(errors):  # of a normal distribution
-    return erf(errors / sqrt(2))
-
-
-def beyond(p, errors):  # of a binomial one, both sides, exactly
-    k = np.arange(n + 1)
-    choose = [lgamma(n + 1) - lgamma(i + 1) - lgamma(n - i + 1) for i in range(n + 1)]
-    each = np.exp(choose + k * log(p) + (n - k) * log(1 - p))
-    return each[np.abs(k / n - p) > errors * sqrt(p * (1 - p) / n)].sum()
-
-
-claim(
-    "A word's distance is below two standard errors 95 times in 100.", round(within(2), 2) == 0.95
-)
-claim(
-    "Seven words are left, and the farthest of seven is about two away, seldom three.",
-    left.sum() == 7 and measured[~left].sum() == 0,
-)
-claim(
-    "Seven words are left, and the farthest of seven is about two away, seldom three.",
-    within(1.5) ** 7 < 0.5 < within(2) ** 7 and 1 - within(3) ** 7 < 0.05,
-)
-claim(
-    "More than 5.5 comes by chance less than once in a million runs: a sampler that shows"
-    " it is almost surely wrong.",
-    sum(beyond(float(p), 5.5) for p in theory[left]) < 1e-6,
-)
-claim(
-    "More than 5.5 comes by chance less than once in a million runs: a sampler that shows"
-    " it is almost surely wrong.",
-    away.max() <= 5.5,
+    "It lets in even more of these ten, for it asks only how far each is behind the best.",
+    (hot > 0).sum() > stay[2],
 )
 
 # %% after theory-frontier-why-answer
-bare, p_cut, m_cut = ([outcomes[cut, t] for t in temperatures[::2]] for cut in cuts)
+bare, p_cut, m_cut = ([outcomes[cut, t] for t in temperatures] for cut in cuts)
 every = (bare, p_cut, m_cut)
 diverse = [[np.mean(o.unlike) for o in each] for each in every]
+claim("Below, 48 are written from the same opening with each setting.", bare[0].drawn == n == 48)
 claim(
-    "Cold, nearly all stories are right, and much alike.",
+    "A path begins at the left, where it is cold: nearly all stories are right, and much alike.",
     all(o[0].valid > 0.9 * n for o in every) and max(each[0] for each in diverse) < 0.4,
 )
 claim(
-    "Up to 0.8 they differ more and more, and nearly all stay right.",
-    all(o[1].valid > 0.85 * n for o in every) and min(b - a for a, b, *_ in diverse) > 0.2,
-)
-claim("Up to here, heat is a gift.", all(o[1].valid > o[0].valid - 0.15 * n for o in every))
-claim(
-    "After that less is to be gained, and without a cut validity falls until hardly a story is "
-    "right.",
-    all(hot - middle < middle - cold for cold, middle, _, hot in diverse),
+    "Up to 0.8 all three go far to the right and hardly fall, so that heat is a gift there.",
+    all(o[1].valid > o[0].valid - 0.15 * n for o in every)
+    and min(b - a for a, b, *_ in diverse) > 0.2,
 )
 claim(
-    "After that less is to be gained, and without a cut validity falls until hardly a story is "
-    "right.",
+    "Without a cut the path falls, until hardly a story is right.",
     bare[1].valid > bare[2].valid > bare[3].valid and bare[3].valid < 0.15 * n,
 )
-claim("Both cuts help at 1.3.", min(p_cut[2].valid, m_cut[2].valid) > bare[2].valid + 0.1 * n)
 claim(
-    "At 1.8 top-p is lost, too: it goes over the same edge, only later.",
+    "Top-p goes over the same edge, only later.",
     p_cut[3].valid < 0.4 * n and p_cut[2].valid > bare[2].valid,
 )
 claim(
-    "Min-p hardly moves from 1.3 on.",
+    "From 1.3 to 1.8 min-p hardly moves.",
     abs(diverse[2][3] - diverse[2][2]) < 0.1 and abs(m_cut[3].valid - m_cut[2].valid) < 0.15 * n,
 )
+
+
+def gap(cut, t):
+    return difference_interval(outcomes[cut, t].valid, n, outcomes["no cut", t].valid, n)
+
+
 claim(
-    "The stories that differ most are those at 1.8 without a cut, and hardly one is right.",
-    np.max(diverse) == diverse[0][3] and bare[3].valid < 0.15 * n,
+    "Its share lies above that of no cut, but both may be off, as 48 stories are few.",
+    p_cut[1].valid > bare[1].valid and np.ptp(wilson_interval(bare[1].valid, n)) > 0.08,
+)
+claim(
+    "The caption has the interval of the difference, and 0 lies inside: these stories can't tell "
+    "the two apart.",
+    gap("top-p 0.9", 0.8)[0] <= 0 <= gap("top-p 0.9", 0.8)[1],
+)
+claim(
+    "At 1.3 it lies outside for both cuts.", gap("top-p 0.9", 1.3)[0] > 0 < gap("min-p 0.1", 1.3)[0]
+)
+(low, high), (least, most) = wilson_interval(40, 48), wilson_interval(47, 48)
+claim(
+    "Don't ask instead whether the two crosses overlap, because they may overlap where the "
+    "difference is clear: it is improbable that one is off upwards and the other downwards, both "
+    "as far as they can.",
+    least < high and difference_interval(47, 48, 40, 48)[0] > 0,
+)
+claim(
+    "Each token of the tail has next to nothing, but there are 502 of them.",
+    len(scores) - 10 == 502,
 )
 p = mx.sort(mx.softmax(scores / 1.8))[::-1]
 claim(
-    "At 1.8 it has given the many improbable tokens so much mass, all together, that 0.9 "
-    "is reached only far down among them.",
+    "At 1.8 heat has given them so much, all together, that 0.9 is reached only far down among "
+    "them, and top-p lets in whatever lies on the way.",
     counts[0] > 30 and p[10:].sum().item() > 0.1 > 10 * p[10].item(),
 )
 claim(
-    "Min-p asks how a token compares with the best, and that question still works when it is hot.",
+    "Min-p compares each with the best one alone, so that no crowd can help it in.",
     counts[1] < 10 and m_cut[3].valid > 0.8 * n,
 )
-
-low, high = wilson_interval(bare[1].valid, n)
+claim("With a whole vocabulary that turns round, as the last part shows.", counts[1] < counts[0])
 claim(
-    "And the intervals are wide, for a few dozen stories say little about a few percent.",
-    high - low > 0.08,
+    "More to the right isn't better by itself, as nonsense differs from everything.",
+    diverse[0][3] > diverse[2][3] and bare[3].valid < m_cut[3].valid,
+)
+claim(
+    "The stories that differ most are those at 1.8 without a cut.",
+    np.max(diverse) == diverse[0][3],
 )
 
 # %% after summary
 claim(
-    "Only the last two follow the model's certainty.",
-    [a == b for a, b in zip(before, (3, 1, 1), strict=True)] == [True, False, False],
+    "Only the last two follow the model's certainty, and only the last is safe from a heavy tail.",
+    [a == b for a, b in zip(before, (3, 1, 1), strict=True)] == [True, False, False]
+    and counts[1] < 10 < counts[0],
 )
 claim(
     "Heat buys diversity first and costs validity later.",

@@ -3,11 +3,13 @@
 import itertools
 import json
 
+from lablib.course.lessons.lesson_03.own import in_place_of
 from lablib.course.lessons.lesson_03.widgets import BeforeAfter, HeatCost, Penalties, StoryCounts
-from lablib.course.theory.estimators import wilson_interval
+from lablib.course.theory.estimators import difference_interval, wilson_interval
 from lablib.inference import SamplerOptions
 from lablib.inference.sampling import transforms
 
+import mlx.core as mx
 import numpy as np
 import pytest
 from oracles.drawn import read
@@ -107,54 +109,64 @@ def counts(valid: int, share: float) -> StoryCounts:
     return StoryCounts(40, valid, share + 0.1 * np.linspace(-1, 1, 40))
 
 
-def test_heat_has_two_panels_and_shows_every_interval_where_it_is_asked_for() -> None:
+@pytest.fixture
+def heated() -> HeatCost:
+    """Of each way three temperatures: right stories, and how unlike they are."""
     outcomes = {
         (cut, t): counts(valid, share)
-        for cut, shift in (("none", 0), ("top-p", 2))
-        for t, valid, share in ((0.5, 38 + shift, 0.2), (1.0, 30 + shift, 0.6), (1.5, 8, 0.8))
+        for cut, shift in (("none", 0), ("top-p", 2), ("min-p", 9))
+        for t, valid, share in ((0.5, 29 + shift, 0.2), (1.0, 27 + shift, 0.6), (1.5, 8, 0.8))
     }
-    widget = HeatCost(outcomes)
-    data = widget.compute(temperature=0.99, cut="top-p")
+    return HeatCost(outcomes)
+
+
+def test_heat_draws_a_path_for_each_way_and_both_intervals_where_it_is_asked_for(heated) -> None:
+    data = heated.compute(temperature=0.99, cut="top-p")
     assert data["temperature"] == 1.0
-    assert data["every"]["top-p"][1].spans[1] == [32 / 40, *wilson_interval(32, 40)]
-    assert list(data["every"]) == ["none", "top-p"]
-    told = widget.set(temperature=1.5)
-    assert "20% of 40 stories are right with none." in told
-    ends = "({:.0%} to {:.0%})".format(*wilson_interval(8, 40))
-    assert told.endswith(f"Its interval {ends} overlaps that of top-p {ends}.")
-    right, unlike = read(widget.draw(data))
-    both = right, unlike
-    drawn = [{each["label"]: each for each in marks if "label" in each} for marks in both]
-    wanted = [[0.5, 0.95], [1.0, 0.75], [1.5, 0.2]], [[0.5, 0.2], [1.0, 0.6], [1.5, 0.8]]
-    assert [each["none"]["line"] for each in drawn] == [*wanted]
-    for place, panel in ((1, drawn[0]), (0, drawn[1])):
-        spans = [outcomes["top-p", t].spans[place] for t in (0.5, 1.0, 1.5)]
-        band = [point[1:] for point in panel["top-p"]["line"]]
-        assert np.array(band) == pytest.approx(np.array(spans), abs=1e-4)
-        assert [mark["wide"] for mark in panel.values()] == [1.5, 3]
-        assert "60% of their words" in panel["top-p"]["notes"][1]
-        assert np.argmin(panel["none"]["sizes"]) == 1  # its dot stands beside the other one's
-    for place, marks in ((1, right), (0, unlike)):
-        _, *bars = (mark["line"] for mark in marks if "line" in mark and "label" not in mark)
-        dots = [mark for mark in marks if "dot" in mark]
-        for cut, bar, dot in zip(("none", "top-p"), bars, dots, strict=True):
-            height, low, high = outcomes[cut, 1.0].spans[place]
-            assert [*(y for _, y in bar), dot["dot"][1]] == pytest.approx([low, high, height])
-            assert bar[0][0] == bar[1][0] == dot["dot"][0] == pytest.approx(1.0, abs=0.1)
-            assert cut in dot["note"]
-        assert dots[0]["dot"][0] < 1.0 < dots[1]["dot"][0]
-        assert "T = 1" in [mark.get("text") for mark in marks]
+    (marks,) = read(heated.draw(data))
+    paths = {mark["label"]: mark for mark in marks if "label" in mark}
+    assert paths["none"]["line"] == [[0.2, 29 / 40], [0.6, 27 / 40], [0.8, 8 / 40]]
+    assert [paths[cut]["wide"] for cut in ("none", "top-p", "min-p")] == [1.5, 3, 1.5]
+    assert np.argmax(paths["none"]["sizes"]) == 1
+    assert "temperature 1: 68% of 40 stories are right" in paths["none"]["notes"][1]
+    crosses = [mark["line"] for mark in marks if "line" in mark and "label" not in mark]
+    for cut, across, up in zip(heated.cuts, crosses[::2], crosses[1::2], strict=True):
+        (unlike, *apart), (valid, *right) = heated.outcomes[cut, 1.0].spans
+        assert right == [*wilson_interval(heated.outcomes[cut, 1.0].valid, 40)]
+        assert across == [[end, valid] for end in apart]
+        assert up == [[unlike, end] for end in right]
+    told = [mark["text"] for mark in marks if "text" in mark]
+    assert told == ["T = 0.5", "T = 1"]  # the chosen path begins where it is cold
 
 
-def test_heat_says_whose_intervals_lie_apart() -> None:
-    rights = {"none": 30, "top-p": 38, "min-p": 4}
-    outcomes = {(cut, t): counts(n, 0.5) for cut, n in rights.items() for t in (0.5, 1.0, 1.5)}
-    none, top, least = (wilson_interval(n, 40) for n in rights.values())
-    assert least[1] < none[0] < top[0] < none[1] < top[1]
-    own, near, far = ("({:.0%} to {:.0%})".format(*each) for each in (top, none, least))
-    told = HeatCost(outcomes).set(cut="top-p")
-    said = f"{own} overlaps that of none {near} and lies apart from that of min-p {far}."
-    assert told.endswith(said)
+def test_heat_says_the_interval_of_a_difference_and_not_whether_two_overlap(heated) -> None:
+    told = heated.set(temperature=1.0, cut="top-p")
+    low, high = difference_interval(29, 40, 27, 40)
+    assert low < 0 < high
+    assert told.endswith(f"+5% (95 % interval {low:+.0%} to {high:+.0%}; 0 lies inside).")
+    told = heated.set(cut="min-p")
+    low, high = difference_interval(36, 40, 27, 40)
+    assert wilson_interval(36, 40)[0] < wilson_interval(27, 40)[1]  # these overlap
+    assert low > 0
+    assert told.endswith(f"With none 68% are right: a difference of +22% (95 % interval "
+                         f"{low:+.0%} to {high:+.0%}; 0 lies outside).")  # fmt: skip
+    assert heated.set(cut="none") == f"Temperature 1, none: {heated.outcomes['none', 1.0]}"
+
+
+def test_a_cut_of_ones_own_runs_where_the_librarys_would() -> None:
+    scores = mx.array([LOGITS, LOGITS[::-1]])
+    asked = []
+
+    def only_the_best(probs: np.ndarray, p: float) -> np.ndarray:
+        asked.append((probs.shape, p))
+        return (probs == probs.max(axis=1, keepdims=True)).astype(float)
+
+    options = SamplerOptions(top_p=0.75)
+    with in_place_of("top_p", only_the_best):
+        own = mx.softmax(transforms.apply(scores, options), axis=-1)
+    assert np.array(own).tolist() == [[1, 0, 0, 0], [0, 0, 0, 1]]
+    assert asked == [((2, 4), 0.75)]
+    assert mx.isfinite(transforms.apply(scores, options)).sum().item() > 2  # and nowhere else
 
 
 def test_the_interval_of_a_mean_over_pairs_is_as_wide_as_it_varies() -> None:

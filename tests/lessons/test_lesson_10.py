@@ -70,7 +70,7 @@ def test_the_other_ways_leave_something_behind(memories) -> None:
 def test_the_caption_names_what_is_wrong(memories) -> None:
     text = memories.set(drafts=4, back=3, prompt=8, way=widgets.EACH)
     assert text == (
-        "Wrong after “trim what can be trimmed”: sliding window and recurrent state. "
+        "Wrong after “trim where possible”: sliding window and recurrent state. "
         "Of 12 tokens 3 were taken back, 0 were read again."
     )
     text = memories.set(way=widgets.REPLAY)
@@ -115,14 +115,22 @@ def test_costs_are_for_each_written_token() -> None:
     again = 0.5 * 1 + 0.25 * 2 + 0.125 * 3 + 0.0625 * 4
     assert data["more"] == pytest.approx((5 + again) / 5)
     _, rounds = read(widget.draw(data))
-    # columns are as wide as likely, and as high as what is read
-    areas = {rewinding.FIRST: 0.0, rewinding.AGAIN: 0.0}
+    means = {rewinding.FIRST: 0.0, rewinding.AGAIN: 0.0}  # of what each row reads
     for mark in rounds:
-        left, right, low, high = mark["bar"]
-        areas[mark["fill"]] += 5 * (right - left) * (high - low)
-    assert areas == pytest.approx({rewinding.FIRST: 5, rewinding.AGAIN: again})
+        left, right, *_ = mark["bar"]
+        means[mark["fill"]] += data["kept"][int(mark["key"][1:])] * (right - left)
+    assert means == pytest.approx({rewinding.FIRST: 5, rewinding.AGAIN: again})
     said = "runs 1.00 times for each written token, with trimming 0.52"
     assert said in widget.set(alpha=0.5, drafted=4)
+
+
+def test_a_ring_is_drawn_slot_by_slot_and_a_draft_in_another_colour() -> None:
+    chart = rewinding.rings({"alone": [5, 6, 3, 4], "as a block": [2, 3, 4, 5, 6]}, stays=4)
+    (marks,) = charted(chart)
+    assert [mark["text"] for mark in marks] == [*"563423456"]
+    drafts = [mark["text"] for mark in marks if mark["fill"] == rewinding.AGAIN]
+    assert drafts == [*"5656"]
+    assert marks[0]["note"] == "alone, slot 0: token 5, which is to be taken back."
 
 
 def test_healing_compares_the_same_tokens() -> None:

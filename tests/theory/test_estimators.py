@@ -9,6 +9,7 @@ from lablib.course.theory.estimators import (
     best_of_n_distribution,
     best_of_n_kl_bound,
     bootstrap_interval,
+    difference_interval,
     kl_divergence,
     majority_accuracy,
     wilson_interval,
@@ -167,6 +168,16 @@ def test_wilson_is_scipys_and_takes_fractions_too():
     assert wilson_interval(0, 10)[0] == 0.0
     assert wilson_interval(10, 10)[1] == 1.0
     assert wilson_interval(7.5, 10)[0] < 0.75 < wilson_interval(7.5, 10)[1]
+
+
+def test_newcombes_interval_is_that_of_his_paper_and_covers_where_both_shares_are_near_one():
+    assert difference_interval(56, 70, 48, 80) == pytest.approx((0.0524, 0.3339), abs=5e-5)
+    assert difference_interval(5, 56, 0, 29) == pytest.approx((-0.0381, 0.1926), abs=5e-5)
+    n, counts = 48, range(49)
+    every = [[difference_interval(k, n, m, n) for m in counts] for k in counts]
+    for p, q in ((0.95, 0.9), (0.9, 0.9), (0.99, 0.6), (0.5, 0.2)):
+        inside = [[low <= p - q <= high for low, high in row] for row in every]
+        assert 0.94 < binom.pmf(counts, n, p) @ inside @ binom.pmf(counts, n, q) < 0.98
 
 
 def test_bootstrap_interval():

@@ -152,6 +152,18 @@ def wilson_interval(successes: float, n: int, level: float = 0.95) -> Interval:
     return (centre - half if mean > 0 else 0.0), (centre + half if mean < 1 else 1.0)
 
 
+def difference_interval(k: int, n: int, others: int, of: int, level: float = 0.95) -> Interval:
+    """Return Newcombe's interval for ``k / n - others / of`` (1998, method 10).
+
+    Two Wilson intervals, put together as independent errors are: by their squares. Where both
+    counts go up and down together, say of the same seeds, it is wider than need be.
+    """
+    (low, high), (least, most) = wilson_interval(k, n, level), wilson_interval(others, of, level)
+    one, other = k / n, others / of
+    below, above = math.hypot(one - low, most - other), math.hypot(high - one, other - least)
+    return one - other - below, one - other + above
+
+
 def bootstrap_interval(
     values: Sequence[float],
     level: float = 0.95,

@@ -356,6 +356,7 @@ PENALTY = Exercise(
     ),
     stars=2,
     minutes=8,
+    further=True,
     reference=discourage,
     alternatives=[discourage_loop],
     wrong={
@@ -486,6 +487,7 @@ GUMBEL = Exercise(
     ),
     stars=2,
     minutes=6,
+    further=True,
     reference=gumbel_draw,
     alternatives=[exponential_race],
     wrong={

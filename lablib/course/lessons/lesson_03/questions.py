@@ -16,11 +16,6 @@ QUESTIONS = [
         ("more than before", "fewer than before", "as many"),
     ),
     Question(
-        "03.q3",
-        "A word was just said twice. Which penalty takes more from it than if it was said once?",
-        ("the repeat penalty", "the presence penalty", "the frequency penalty"),
-    ),
-    Question(
         "03.q4",
         "Stories are written at temperature 1.8. What leaves the most of them right?",
         ("no cut", "top-p 0.9", "min-p 0.1"),

@@ -1,4 +1,4 @@
-"""Widgets of the lesson on sampling: what is kept, what is punished, and what it costs."""
+"""Widgets of the lesson on sampling: what is kept, what is punished, what heat buys and costs."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -6,17 +6,17 @@ from itertools import pairwise
 from typing import Any
 
 from lablib.course.plots.chart import Chart, ChartExplorer
-from lablib.course.plots.charts import TINTS, WARM, axis, bars, curves, panel, token_strip
+from lablib.course.plots.charts import STROKES, WARM, axis, bars, curves, panel, token_strip
 from lablib.course.plots.explorer import Explorer, choice, slider
 from lablib.course.plots.pictures import COLOURS
-from lablib.course.theory.estimators import wilson_interval
+from lablib.course.theory.estimators import difference_interval, wilson_interval
 from lablib.inference import SamplerOptions
 from lablib.inference.sampling import transforms
 
 import mlx.core as mx
 import numpy as np
 
-STAYS, COLUMN = "#0072B2", "#EEEEEE"
+STAYS = "#0072B2"
 
 
 class BeforeAfter(Explorer):
@@ -205,10 +205,11 @@ class StoryCounts:
 
 
 class HeatCost(ChartExplorer):
-    """Validity and diversity by temperature: a line for each way of cutting.
+    """What heat buys, to the right, and what it costs, downwards: a path for each way of cutting.
 
     Args:
-        outcomes: (way of cutting, temperature) -> outcome; temperatures evenly spaced.
+        outcomes: (way of cutting, temperature) -> its counts; temperatures evenly spaced. The first
+            way is what the others are held against.
     """
 
     def __init__(self, outcomes: Mapping[tuple[str, float], StoryCounts]) -> None:
@@ -216,10 +217,9 @@ class HeatCost(ChartExplorer):
         self.cuts = list(dict.fromkeys(cut for cut, _ in outcomes))
         self.temperatures = sorted({temperature for _, temperature in outcomes})
         low, second, *_, high = self.temperatures
-        start = self.temperatures[len(self.temperatures) // 3]
         super().__init__(
-            temperature=slider(start, low, high, round(second - low, 6)),
-            cut=choice(self.cuts[0], self.cuts, label="cut"),
+            temperature=slider(self.temperatures[-2], low, high, round(second - low, 6)),
+            cut=choice(self.cuts[-1], self.cuts, label="cut"),
         )
 
     def compute(self, temperature: float, cut: str) -> dict[str, Any]:
@@ -229,53 +229,42 @@ class HeatCost(ChartExplorer):
         return {"every": every, "temperature": nearest, "cut": cut}
 
     def chart(self, data: dict[str, Any]) -> Chart:
-        """Draw right stories and diversity, with the intervals of all ways at this temperature."""
-        first, second, *_, last = self.temperatures
-        aside = 0.18 * (second - first)  # from one way's interval to the next one's
-        x = axis(first - aside, last + aside, "temperature", self.temperatures)
+        """Draw the paths, and at the chosen temperature how far each point may be off."""
+        x = axis(0, 1, "diversity: how much two stories differ", (0, 0.25, 0.5, 0.75, 1))
+        where = self.temperatures.index(data["temperature"])
+        marks: list[dict[str, Any]] = []
+        for i, (name, outcomes) in enumerate(data["every"].items()):
+            colour, chosen = COLOURS[i], name == data["cut"]
+            spans = [each.spans for each in outcomes]
+            points = [[apart[0], right[0]] for apart, right in spans]
+            (path,) = curves([x for x, _ in points], {name: [y for _, y in points]}, [i])
+            told = zip(self.temperatures, outcomes, strict=True)
+            notes = [f"{name}, temperature {t:g}: {each}" for t, each in told]
+            under = 1.5 * (len(self.cuts) - i)  # none hides one
+            sizes = [under + (4 if n == where else 1.5) for n in range(len(points))]
+            look = {"sizes": sizes, "wide": 3 if chosen else 1.5, "dash": STROKES[i % 4]}
+            marks.append({**path, **look, "notes": notes})
+            (here, left, right), (high, least, most) = spans[where]
+            for line in ([[left, high], [right, high]], [[here, least], [here, most]]):
+                marks.append({"line": line, "colour": colour, "wide": 1.5})
+            for n in {0, where} if chosen else ():  # the path begins where it is cold
+                at = {"at": [points[n][0], points[n][1] + 0.06], "anchor": "middle"}
+                marks.append({"text": f"T = {self.temperatures[n]:g}", **at, "bold": n == where})
         y = axis(0, 1.15, "", (0, 0.5, 1))
-        now = data["temperature"]
-        where = self.temperatures.index(now)
-        column = {"line": [[now, 0], [now, 1.04]], "colour": COLUMN, "wide": 26}
-        here = {"text": f"T = {now:g}", "at": [now, 1.07], "anchor": "middle"}
-        panels, marks = [], []
-        for place, title in ((1, "share of right stories"), (0, "diversity")):
-            panels.append(panel(title, x, y, self.cuts, high=220))
-            drawn, above = [column], [here]
-            for i, (name, outcomes) in enumerate(data["every"].items()):
-                colour, chosen = COLOURS[i], name == data["cut"]
-                spans = np.array([each.spans[place] for each in outcomes]).T
-                heights = tuple(spans if chosen else spans[:1])
-                (line,) = curves(self.temperatures, {name: heights}, [i])
-                told = zip(self.temperatures, outcomes, strict=True)
-                notes = [f"{name}, temperature {t:g}: {each}" for t, each in told]
-                size = 1.5 + len(self.cuts) - i  # none hides one
-                sizes = [size * (t != now) for t in self.temperatures]  # there it stands aside
-                drawn.append({**line, "sizes": sizes, "wide": 3 if chosen else 1.5, "notes": notes})
-                height, low, high = spans[:, where].tolist()
-                at = now + (i - (len(self.cuts) - 1) / 2) * aside
-                above.append({"line": [[at, low], [at, high]], "wide": 3, "colour": colour})
-                look = {"r": 3.2, "hollow": True, "fill": colour, "colour": colour}
-                above.append({"dot": [at, height], **look, "note": notes[where]})
-            marks.append([*drawn, *above])
-        bars_of = f"bar: 95 % interval of {', '.join(self.cuts)}"
-        band_of = "band: the chosen cut's, at every temperature"
-        return Chart(panels, marks, [(WARM, bars_of), (TINTS[4], band_of)])
+        drawn = panel("share of right stories", x, y, self.cuts, high=280)
+        return Chart([drawn], [marks], [(WARM, "cross: 95 % intervals at this temperature")])
 
     def caption(self, data: dict[str, Any]) -> str:
-        """Say how many are right with the chosen way, and whose intervals overlap with its own."""
+        """Say what the chosen way leaves, and how far that is from the first way."""
         where = self.temperatures.index(data["temperature"])
-        now = {name: outcomes[where] for name, outcomes in data["every"].items()}
-        chosen = now.pop(data["cut"])
-        share, low, high = chosen.spans[1]
-        verdicts: dict[str, list[str]] = {}
-        for name, each in now.items():
-            _, least, most = each.spans[1]
-            verb = "overlaps" if least <= high and low <= most else "lies apart from"
-            verdicts.setdefault(verb, []).append(f"of {name} ({least:.0%} to {most:.0%})")
-        told = [f"{verb} that {' and '.join(names)}" for verb, names in verdicts.items()]
+        bare, chosen = (data["every"][name][where] for name in (self.cuts[0], data["cut"]))
+        told = f"Temperature {data['temperature']:g}, {data['cut']}: {chosen}"
+        if chosen is bare:
+            return told
+        gain = chosen.spans[1][0] - bare.spans[1][0]
+        low, high = difference_interval(chosen.valid, chosen.drawn, bare.valid, bare.drawn)
+        verdict = "0 lies inside" if low <= 0 <= high else "0 lies outside"
         return (
-            f"At temperature {data['temperature']:g}, {share:.0%} of {chosen.drawn} stories are "
-            f"right with {data['cut']}. Its interval ({low:.0%} to {high:.0%}) "
-            f"{' and '.join(told)}."
+            f"{told} With {self.cuts[0]} {bare.valid / bare.drawn:.0%} are right: a difference of "
+            f"{gain:+.0%} (95 % interval {low:+.0%} to {high:+.0%}; {verdict})."
         )

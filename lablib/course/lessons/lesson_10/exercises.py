@@ -621,6 +621,7 @@ READ_AGAIN = Exercise(
     ),
     stars=2,
     minutes=10,
+    further=True,
     reference=read_again,
     alternatives=[read_again_closed],
     wrong={

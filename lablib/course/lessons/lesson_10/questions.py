@@ -36,13 +36,6 @@ QUESTIONS = [
         ("it never goes away", "it is gone after a while"),
     ),
     Question(
-        "10.q6",
-        "Where a draft is refused, a recurrent model must read what stays again, in a second "
-        "forward. Each draft is kept with 0.46. For 60 tokens the model alone needs 60 forwards. "
-        "And with four drafts a round?",
-        ("fewer", "more"),
-    ),
-    Question(
         "10.m1",
         "A model whose cache was corrupted still writes fluent text. What does that say?",
         ("its cache is fine", "nothing: its text must be compared"),

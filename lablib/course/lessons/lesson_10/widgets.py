@@ -22,8 +22,8 @@ import numpy as np
 from mlx_lm.models.cache import ArraysCache, KVCache, RotatingKVCache, trim_prompt_cache
 
 LAYERS = ("keys and values", "sliding window", "recurrent state")
-ALL, EACH, REPLAY = "trim_prompt_cache", "trim what can be trimmed", "snapshot and replay"
-SINGLY = "snapshots between drafts"  # these are read one by one
+ALL, EACH, REPLAY = "trim_prompt_cache", "trim where possible", "snapshot and replay"
+SINGLY = "snapshot each draft"  # these are read one by one
 WAYS = (ALL, EACH, REPLAY, SINGLY)
 FIRST, AGAIN = "#A9D3F0", "#F0A884"  # forwards of a round
 
@@ -157,6 +157,27 @@ class Memories(ChartExplorer):
         )
 
 
+def rings(rows: Mapping[str, Sequence[int]], stays: int) -> Chart:
+    """Draw what lies in a sliding window, a row of slots for each way in which it was read.
+
+    Args:
+        rows: name -> the token in each slot.
+        stays: the last token that stays; those after it are taken back.
+    """
+    marks = []
+    for row, (name, tokens) in enumerate(rows.items()):
+        for slot, token in enumerate(tokens):
+            fate = "stays" if token <= stays else "is to be taken back"
+            box = {"bar": [slot - 0.45, slot + 0.45, -row - 0.4, -row + 0.4], "text": str(token)}
+            fill = FIRST if token <= stays else AGAIN
+            note = f"{name}, slot {slot}: token {token}, which {fate}."
+            marks.append({**box, "fill": fill, "edge": "#555555", "note": note})
+    most = max(map(len, rows.values()))
+    y = axis(0.5 - len(rows), 0.5, "", [(-row, name) for row, name in enumerate(rows)], bare=True)
+    drawn = panel("", axis(-0.5, most - 0.5, "slot", range(most)), y, high=40 * len(rows), side=150)
+    return Chart([drawn], [marks], [(FIRST, "stays"), (AGAIN, "a draft, to be taken back")])
+
+
 def replayed(alpha: float, drafted: int) -> tuple[float, float]:
     """Return what snapshot and replay costs in a round.
 
@@ -180,7 +201,7 @@ class ReplayCost(ChartExplorer):
         most: the largest number of drafts in a round.
     """
 
-    def __init__(self, most: int = 12) -> None:
+    def __init__(self, most: int = 8) -> None:
         self.counts = list(range(1, integer("most", most, 2) + 1))
         super().__init__(
             alpha=slider(0.8, 0.3, 1.0, 0.05, label="chance α"),
@@ -197,26 +218,29 @@ class ReplayCost(ChartExplorer):
         return {"forwards": forwards, "kept": [*kept, alpha**drafted], "more": more}
 
     def chart(self, data: dict[str, Any]) -> Chart:
-        """Draw the forwards against γ; and, as wide as it is likely, what a round reads."""
-        drafted = len(data["kept"]) - 1
+        """Draw the forwards against γ; and what a round reads, by how many drafts it keeps."""
+        most, drafted = self.counts[-1], len(data["kept"]) - 1
         series = dict(zip(("trimming", "replay"), data["forwards"], strict=True))
-        x = axis(0.7, len(self.counts) + 0.3, "drafts γ", self.counts[1::2])
+        x = axis(0.7, most + 0.3, "drafts γ", self.counts[1::2])
         y = axis(0, 1.6, "", (0, 0.5, 1))  # words stand above the lines
         left = panel("forwards per token written (dotted: no drafts)", x, y, series)
         here = {"rule": {"x": drafted}, "colour": WARM, "text": f"γ = {drafted}"}
         even = {"rule": {"y": 1}, "dash": "2 3"}
-        rounds, at = [], 0.0
+        rounds, names = [], []
         for n, share in enumerate(data["kept"]):
-            again = (n + 1) / (drafted + 1) if n < drafted else 0.0
-            note = f"{n} of {drafted} kept in {share:.2f} of the rounds: "
-            note += f"{drafted + 1} tokens are read, then {n + 1 if again else 0} again."
-            ends, look = [at, at + share], {"edge": "#555555", "note": note}
-            rounds.append({"bar": [*ends, 0, 1], "fill": FIRST, "text": str(n), **look})
-            rounds.append({"bar": [*ends, 1, 1 + again], "fill": AGAIN, **look})
-            at += share
-        x = axis(0, 1, "share of rounds (in it: drafts kept)", (0, 0.5, 1))
-        y = axis(0, 2.1, "", [(0, "0"), (1, "γ + 1"), (2, "2γ + 2")])
-        right = panel("tokens that a round reads", x, y)
+            again = n + 1 if n < drafted else 0
+            note = f"{n} of {drafted} kept in {share:.0%} of the rounds: "
+            note += f"{drafted + 1} tokens are read, then {again} again."
+            for key, fill, start, size in (
+                ("f", FIRST, 0, drafted + 1),
+                ("a", AGAIN, drafted + 1, again),
+            ):
+                bar = {"bar": [start, start + size, -n - 0.38, -n + 0.38], "note": note}
+                rounds.append({"key": f"{key}{n}", **bar, "fill": fill, "edge": "#555555"})
+            names.append((-n, f"{n} ({share:.0%})"))
+        x = axis(0, 2 * most + 1, "tokens read", range(0, 2 * most + 1, 4))
+        y = axis(-most - 0.6, 0.6, "", names, bare=True)
+        right = panel("a round, by the drafts that it keeps (how often)", x, y, side=64)
         keys = [(FIRST, "first forward"), (AGAIN, "second forward: the replay")]
         marks = [*curves(self.counts, series, (0, 5)), even, here]
         return Chart([left, right], [marks, rounds], keys)
