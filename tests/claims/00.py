@@ -122,8 +122,8 @@ claim(
 )
 settled, wrongly = (race.compute(64, each)["settled"] for each in asked)
 claim(
-    "From the second dashed line on it can't lose: even all the votes that are left could not lift "
-    "the second over it.",
+    "From the upright line on it can't lose: even all the votes that are left could not lift the "
+    "second over it.",
     end["since"] < settled < 64
     and all(race.compute(n, this)["leader"] == truth for n in range(settled, 65)),
 )

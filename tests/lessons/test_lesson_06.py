@@ -58,9 +58,13 @@ def test_vote_bars_fill_up_as_the_library_counts() -> None:
         assert [bar["bar"][3] for bar in bars] == [*data["votes"].values()]
         assert [place for place, _ in panels[0]["x"]["ticks"]] == [7, 8, 9, 0, 1, 2, 3, 4, 5, 6]
         said = [mark["rule"]["x"] for mark in race if "x" in mark.get("rule", ())]
+        late = n >= 5  # a quarter of 20
+        assert said == [data["settled"] or n] * late
         led = [alone(poll.answers[:k]) for k in range(n + 1)]
-        since = [1 + max(k for k in range(n) if led[k] != led[n])] if led[n] else []
-        assert said == [data["settled"]] * bool(data["settled"]) + since
+        since = 1 + max(k for k in range(n) if led[k] != led[n]) if led[n] else 0
+        assert data["since"] == since
+        level = [mark["rule"]["y"] for mark in race if "y" in mark.get("rule", ())]
+        assert level == [max(Counter(filter(None, poll.answers[: data["settled"] or n])).values())] * late
     seen = (n for n in range(1, 21) if widget.compute(samples=n, problem="one")["settled"])
     assert data["settled"] == next(seen)
     assert "leads with" in widget.set(samples=20, problem="two")
