@@ -138,8 +138,8 @@ claim(
     bool((np.diff(gauss["truth"]) > -0.005).all() and math.erfc(5 / math.sqrt(2)) < 1e-6),
 )
 claim(
-    "(Here the luckiest error wins only where it falls on a right chain: half the time, since about "
-    "half of the chains are right.)",
+    "(There the luckiest error wins only on a right chain: half the time, since about half of the "
+    "chains are right.)",
     abs(right.mean() - 0.5) < 0.1 and abs(gauss["lucky"] - right.mean()) < 0.1,
 )
 loud = {s: noise.compute(noise=s)[GAUSSIAN]["truth"] for s in np.arange(0.2, 1.01, 0.2)}
@@ -168,8 +168,10 @@ claim(
 # %% after on-smollm2-answer
 kept = lablib.course.lessons.smollm2.stored("05")
 claim(
-    "The first three name Canberra, and the last is noise.",
-    ["Canberra" in line for line in kept] == [True, True, True, False],
+    "Of both it is about as sure, and only one is right: Turkey's capital is Ankara.",
+    "Canberra" in kept[0]
+    and "Ankara" not in kept[1]
+    and abs(float(kept[0].split()[0]) - float(kept[1].split()[0])) < 0.5,
 )
 
 # %% after summary

@@ -63,8 +63,14 @@ def test_vote_bars_fill_up_as_the_library_counts() -> None:
         led = [alone(poll.answers[:k]) for k in range(n + 1)]
         since = 1 + max(k for k in range(n) if led[k] != led[n]) if led[n] else 0
         assert data["since"] == since
+        two = max(1, sorted(data["votes"].values())[-2])
+        named = {mark["label"][1] for mark in race if mark.get("label")}
+        assert named == ({d for d, v in data["votes"].items() if v >= two} if late else set())
         level = [mark["rule"]["y"] for mark in race if "y" in mark.get("rule", ())]
-        assert level == [max(Counter(filter(None, poll.answers[: data["settled"] or n])).values())] * late
+        assert (
+            level
+            == [max(Counter(filter(None, poll.answers[: data["settled"] or n])).values())] * late
+        )
     seen = (n for n in range(1, 21) if widget.compute(samples=n, problem="one")["settled"])
     assert data["settled"] == next(seen)
     assert "leads with" in widget.set(samples=20, problem="two")

@@ -108,7 +108,9 @@ class OverOptimisation(ChartExplorer):
         for kind in KINDS:
             score, truth = data[kind]["score"], data[kind]["truth"]
             best = int(np.argmax(truth))
-            peak = f", after {truth[best]:.0%} at {data['n'][best]} samples" * (best < len(truth) - 1)
+            peak = f", after {truth[best]:.0%} at {data['n'][best]} samples" * (
+                best < len(truth) - 1
+            )
             said.append(
                 f"{kind.capitalize()} errors: the score ends at {score[-1]:.1f}, the truth at "
                 f"{truth[-1]:.0%}{peak}."

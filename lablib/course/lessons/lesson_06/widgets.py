@@ -78,7 +78,7 @@ class VoteBars(Explorer):
         high = min(second + left, self.top)
         reach = [[at, second], [at + high - second, high], [self.all, high], [self.all, second]]
         race = [{"area": reach, "fill": REACH}, {"line": reach[:2], **EDGED}] * late
-        bars, ticks = [], []
+        bars, ticks, rival = [], [], sorted(data["votes"].values())[-2]
         for digit, growth in data["race"].items():
             right, leads = digit == truth, digit == leader
             place, votes = (int(digit) - int(truth)) % 10, growth[-1]
@@ -94,7 +94,8 @@ class VoteBars(Explorer):
                 share = {"text": f"{int(100 * votes / n + 0.5)}%", "at": [place, votes + 0.8]}
                 bars.append({"key": f"s{digit}", **share, "anchor": "middle"})
                 line = [[*each] for each in enumerate(growth)]
-                look = {"label": f"“{digit}”" * late, "colour": colour, "r": 1}
+                named = late and votes >= rival  # more names would lie on the wedge
+                look = {"label": f"“{digit}”" * named, "colour": colour, "r": 1}
                 wide = 1.5 if hollow else 3
                 race.append({"key": f"l{digit}", "line": line, "wide": wide, **look})
         if late:

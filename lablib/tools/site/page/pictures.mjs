@@ -221,7 +221,7 @@ const racing = {
       late = n >= all / 4,
       [most, second] = tally(at).sort((a, b) => b - a);
     const now = tally(-1),
-      leads = Math.max(...now);
+      [leads, rival] = now.toSorted((a, b) => b - a);
     // Of equals the first to come.
     const leader = cast.find(answer => answer !== null && now[answer] === leads);
     const left = all - at,
@@ -258,7 +258,7 @@ const racing = {
       lines.push({
         key: `l${digit}`,
         line,
-        label: late ? `“${digit}”` : '',
+        label: late && votes >= rival ? `“${digit}”` : '',
         colour: fill,
         wide: hollow ? 1.5 : 3,
         r: 1,
