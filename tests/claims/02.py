@@ -154,6 +154,7 @@ claim(
 )
 
 # %% after predict-cost-answer
+longer = times[1].sum() / times[0].sum()
 on_cpu = mx.default_device() == mx.cpu  # elsewhere forwards of a small model may cost alike
 fast, slow = (times[way][1:] for way in (0, 1))  # of the tokens after the first
 claim(
