@@ -218,11 +218,6 @@ claim(
     "weights.",
     round(crossing, -3) == 122_000,
 )
-many = memory.compute(8, bits=16, texts=16)["models"]["8 billion"]
-claim(
-    "Sixteen texts of 8,000 tokens, read at once, bring it there, too.",
-    1 < many["mib"][0] / many["weights"] < 1.1,
-)
 eight, kib = LARGE["8 billion"], large["layer"][0]
 claim(
     "The blocks at the left are what one token leaves: as high as there are layers, as wide "

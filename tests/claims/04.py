@@ -65,7 +65,7 @@ claim(
     {array.dtype for _, array in tree_flatten(model.parameters())} == {mx.float32},
 )
 written = [samples.tokens[0] for samples in served]
-claim("It gets the same queue, and must write the same texts.", written == list(texts.values()))
+claim("It must write the same texts.", written == list(texts.values()))
 for step, names in enumerate(seated):  # and the seats are schedule's
     taken = [s for s in schedule([*map(len, written)], 4) if 0 <= step - s.start < s.length]
     assert {list(prompts)[stay.sequence] for stay in taken} == {*names}

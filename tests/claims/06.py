@@ -151,8 +151,7 @@ errors = np.concatenate(
     [each.log_weights["e^score"] - ok for each, ok in zip(judged, right, strict=True)]
 )
 claim(
-    "In lesson 05 a judge with heavy-tailed errors, mostly small, now and then huge, spoiled "
-    "the best of many.",
+    "In lesson 05 a judge with heavy-tailed errors spoiled the best of many.",
     np.mean(abs(errors) < 0.5) > 0.7 and abs(errors).max() > 100,
 )
 claim(
@@ -246,7 +245,6 @@ claim(
     bool((one_die > process)[counts > 1].all()),
 )
 claim(
-    "On 9 of 200 problems that is a wrong digit, as the die above shows, and more samples make it "
-    "surer.",
+    "On 9 of 200 problems that is a wrong digit, as the die above shows.",
     lost == 9 and len(problems) == 200 and int(np.argmax(die)) != int(truths[worst]),
 )

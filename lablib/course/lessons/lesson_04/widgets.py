@@ -85,7 +85,7 @@ class SlotTimeline(Explorer):
     def _said(way: dict) -> str:
         if way["now"] < way["steps"]:
             return f"step {way['now']} of {way['steps']}"
-        return f"{way['steps']} steps, the slots busy {way['busy']:.0%} of the time"
+        return f"{way['steps']} steps, slots busy {way['busy']:.0%}"
 
     def caption(self, data: dict) -> str:
         """Say how long both take, and what is gained."""
