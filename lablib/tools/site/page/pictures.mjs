@@ -235,7 +235,12 @@ const racing = {
     const bars = [],
       ticks = [],
       edged = {colour: edge, wide: 1.5};
-    const lines = late ? [{area, fill: reach}, {line: area.slice(0, 2), ...edged}] : [];
+    const lines = late
+      ? [
+          {area, fill: reach},
+          {line: area.slice(0, 2), ...edged},
+        ]
+      : [];
     digits.forEach(digit => {
       const votes = growth[digit].at(-1),
         right = digit === truth,
