@@ -4,6 +4,28 @@ import math
 
 from lablib.course.theory import estimators
 
+# %% after why-answer
+vote_alone, by_chance, verifier, weighed = (np.array(each) for each in compared.values())
+claim(
+    "By itself the vote comes last.",
+    bool(max(vote_alone[1:] - np.min([by_chance, verifier], axis=0)[1:]) < 0),
+)
+claim(
+    "Here is the vote (majority) beside two of them, on 200 problems of sums from a stored run; "
+    "learned is its verifier.",
+    run["about"]["plan"]["problems"] == 200,
+)
+heavy = [row["accuracy"] for row in run["sums"]["curves"]["best: heavy-tailed"]]
+claim(
+    "And it wins with a judge's help: weighed by what the verifier gives each chain, it loses "
+    "hardly a problem.",
+    bool((weighed[3:] > verifier[3:]).all()) and weighed[6] > 0.99 > verifier[6],
+)
+claim(
+    "It wins where a judge errs by much, as we shall see.",
+    bool(vote_alone[-1] > heavy[-1] + 0.1),
+)
+
 # %% after by-hand-answer
 tied = all(vote([a, b]) == a for a in faces for b in faces)
 fluctuation = {n: math.sqrt(n * 0.3 * 0.7) for n in (100, 400)}
@@ -26,8 +48,7 @@ claim(
     abs(fluctuation[400] / fluctuation[100] - 2) < 1e-9 and found[100] > 0.9,
 )
 claim(
-    "A second vote buys nothing (29 and 31 % differ by chance): two that differ tie, and the first "
-    "is elected.",
+    "A second vote buys nothing: two that differ tie, and the first is elected.",
     tied and 0 < found[2] - found[1] < 2 * math.sqrt(2 * 0.3 * 0.7 / 3000),
 )
 
@@ -87,13 +108,12 @@ claim(
     == single[shown["easy"]],
 )
 claim(
-    "The hard one has a leader too, and it is wrong.",
+    "The hard one has a leader too, and after all 32 it is wrong.",
     full["hard"]["leader"] != full["hard"]["truth"],
 )
 claim(
-    "Its lead is what tells: it is small, and winners that are far ahead are right more often than "
-    "narrow ones.",
-    np.mean(wide) > np.mean(narrow) and leads[shown["hard"]][0] < 6,
+    "Its lead is what tells: wrong winners are ahead by few votes, and most right ones by more.",
+    bool(np.median(wide) > max(narrow)) and leads[shown["hard"]][0] in narrow,
 )
 
 
@@ -108,13 +128,20 @@ claim(
     "At 0 all samples say what greedy decoding says; very hot ones talk nonsense.",
     len({*chains(0.0, 1, 8)}) == 1 and not any(map(sums.extract, chains(3.0, 1, 8))),
 )
-claim("The votes at 1.0 gain most.", max(gain, key=gain.get) == 1.0)
+shares = dict(zip(heat["temperatures"], heat["majority"], strict=True))
+claim("At 1.5, because there is more that differs.", max(gain, key=gain.get) == 1.5)
 claim(
-    "At 1.4 a single sample is worse than a cold one, and yet the vote adds more to it than to a "
-    "cold one: there is more that differs.",
-    alone[1.4] < alone[0.3] and gain[1.4] > max(gain[0.3], gain[0.6]),
+    "But to gain most is not to be best: single samples are worse there, and votes at 0.8 and 1.0 "
+    "are right as often or more.",
+    shares[1.5][0] < min(shares[0.8][0], shares[1.0][0])
+    and shares[1.5][-1] <= min(shares[0.8][-1], shares[1.0][-1]),
 )
-claim("A dozen problems give a rough map, not a law.", len(few) == 12)
+ends = estimators.wilson_interval(0.7 * 200, 200), estimators.wilson_interval(0.5 * 200, 200)
+claim(
+    "(With 200 problems a share may be off by 6 or 7 %.)",
+    [round(50 * (high - low)) for low, high in ends] == [6, 7],
+)
+claim("At 2.0 too much is nonsense.", shares[2.0][0] < 0.1)
 
 # %% after predict-weights-answer
 best, plain, by_e, by_sigma = spoiled.values()
@@ -124,8 +151,7 @@ errors = np.concatenate(
     [each.log_weights["e^score"] - ok for each, ok in zip(judged, right, strict=True)]
 )
 claim(
-    "In lesson 05 a judge with heavy-tailed errors, mostly small, now and then huge, spoiled "
-    "the best of many.",
+    "In lesson 05 a judge with heavy-tailed errors spoiled the best of many.",
     np.mean(abs(errors) < 0.5) > 0.7 and abs(errors).max() > 100,
 )
 claim(
@@ -140,7 +166,16 @@ claim(
         for each in judged
     ),
 )
-claim("The best of N rises and falls, as in lesson 05.", best[0] + 0.1 < max(best) > best[-1] + 0.1)
+claim(
+    "With four samples the judge's favourite is the best choice, because among four a huge error "
+    "is rare.",
+    max(spoiled, key=lambda name: spoiled[name][2]) == "best: judge"
+    and 4 * np.mean(abs(errors) > 2) < 0.5,
+)
+claim(
+    "But the best of N rises and falls, as in lesson 05.",
+    best[0] + 0.1 < max(best) > best[-1] + 0.1,
+)
 claim("So does the vote with e to the score.", by_e[0] + 0.1 < max(by_e) > by_e[-1] + 0.05)
 claim(
     "It is best-of-N in disguise: at 64 samples one lucky vote outweighs all the others together "
@@ -152,19 +187,13 @@ claim(
     max(best[-1], by_e[-1]) < plain[-1],
 )
 claim(
-    "The best of N takes each of the 64 in turn there, the votes only eight, so that they differ "
-    "by chance.)",
-    abs(best[0] - np.mean([np.mean(each) for each in right])) < 1e-9
-    and plain[0] == by_e[0] == by_sigma[0] != best[0],
-)
-claim(
     "However lucky a score, its vote weighs at most 1, where an exact score of 1 gives 0.73 "
     "and one of 0 gives 0.5.",
     sigma[1000.0] <= 1 and round(sigma[1.0], 2) == 0.73 and abs(sigma[0.0] - 0.5) < 1e-12,
 )
 claim(
-    "Errors no longer decide, and the little that the judge knows adds up: this vote ends "
-    "above the plain one.",
+    "Errors no longer decide, and what the judge knows adds up: this vote ends above the plain "
+    "one.",
     by_sigma[-1] > plain[-1] + 0.1,
 )
 
@@ -189,10 +218,6 @@ claim(
     "within.",
     bool(((high < one_die) & (low <= process) & (process <= high))[counts >= 16].all()),
 )
-claim(
-    "Between measurement and exact process lie chance and what the model has not learned.",
-    np.abs(process - measured).max() < 0.1,
-)
 
 # %% after theory-lost
 claim("On some the right digit's lead is small, and a small lead takes a long vote.", close > 0)
@@ -201,18 +226,25 @@ claim("That is no proof: below we meet a wrong favourite.", lost > 0)
 
 # %% after on-smollm2-answer
 kept = lablib.course.lessons.smollm2.stored("06")
-claim("Wrong names seldom agree, and a text without a name has no vote.", named("No idea.") is None)
+elected = [line.split("most: ")[1] for line in kept]
 claim(
-    "So two or three right ones are enough.",
-    all(
-        line.split("elected: ")[1].startswith(f"[('{capital}'")
-        for line, capital in zip(kept, CAPITALS.values(), strict=True)
-    )
-    and ["right  2 of 16" in kept[-1], "right  3 of 16" in kept[-2]] == [True, True],
+    "For Italy and Spain 13 of 16 texts name nothing and have no vote, so that two or three right "
+    "ones are enough.",
+    all(f"[('{capital}'" in said for said, capital in zip(elected, CAPITALS.values(), strict=True))
+    and "right  3 of 16, no vote 13" in kept[4]
+    and "right  2 of 16, no vote 13" in kept[5],
+)
+claim(
+    "That is thin: Sydney and Toronto have as many.",
+    "('Sydney', 2)" in elected[1] and "('Toronto', 3)" in elected[3],
 )
 
 # %% after summary
 claim(
     "Problems differ: average what each one's own die gives, not the dice.",
     bool((one_die > process)[counts > 1].all()),
+)
+claim(
+    "On 9 of 200 problems that is a wrong digit, as the die above shows.",
+    lost == 9 and len(problems) == 200 and int(np.argmax(die)) != int(truths[worst]),
 )

@@ -2,8 +2,8 @@
 
 import json
 
-from lablib.course.lessons.lesson_04.trial import countdown
-from lablib.course.lessons.lesson_04.widgets import SlotTimeline, throughput
+from lablib.course.lessons.lesson_04.trial import countdown, serve_queue
+from lablib.course.lessons.lesson_04.widgets import SlotTimeline, padded, throughput
 from lablib.course.theory.slots import CONTINUOUS, WHOLE, schedule
 
 import pytest
@@ -49,50 +49,71 @@ def test_whole_batches_take_as_long_as_their_longest(lengths: list[int], slots: 
 QUEUES = {"ann": [4, 1, 1], "ben": [1] * 6}
 
 
-def test_the_timeline_counts_the_busy_share() -> None:
+def test_the_timeline_counts_the_busy_share_of_both_ways() -> None:
     widget = SlotTimeline(QUEUES, slots=2)
-    data = widget.compute("ann", WHOLE)
-    assert (data["steps"], data["busy"]) == (5, pytest.approx(6 / 10))
-    assert widget.compute("ann", CONTINUOUS)["steps"] == 4
-    assert "Queue “ben”, continuous: 3 steps" in widget.set(queue="ben", mode=CONTINUOUS)
-    fewer = widget.compute("ben", WHOLE)["steps"] - 3
-    gain = f"3 steps, {fewer} fewer than in whole batches" if fewer else "3 steps, as in whole"
-    assert gain in widget.caption(widget.compute("ben", CONTINUOUS))
-    assert "Queue “ben”, continuous: step 1 of 3" in widget.set(step=1)
+    data = widget.compute("ann")
+    assert (data[WHOLE]["steps"], data[WHOLE]["busy"]) == (5, pytest.approx(6 / 10))
+    assert data[CONTINUOUS]["steps"] == 4
+    assert "5 steps in whole batches; with each free slot filled at once 4, 1 fewer" in (
+        widget.view.caption
+    )
+    assert "at once 3, no fewer" in widget.set(queue="ben")
     player = widget.controls["step"]
     assert player.max == player.play.max == 3
-    assert "Queue “ann”, whole batches: step 1 of 5" in widget.set(queue="ann", mode=WHOLE)
+    assert "step 1 of 3" in widget.draw(widget.compute("ben", 1))["panels"][1]["title"]
+    widget.set(queue="ann", step=5)
     assert player.max == player.play.max == 5
-    assert "Queue “ann”, continuous: 4 steps" in widget.set(step=4, mode=CONTINUOUS)
-    end = widget.set(mode=WHOLE)  # who is at the end stays there
-    assert "Queue “ann”, whole batches: 5 steps" in end
-    early = widget.compute("ann", WHOLE, step=2)["stays"]
+    early = widget.compute("ann", step=2)[WHOLE]["stays"]
     assert [(stay.sequence, stay.length) for stay in early] == [(0, 2), (1, 1)]
+    assert widget.compute("ann", step=5)[CONTINUOUS]["now"] == 4  # it is done
 
 
 def test_the_timelines_axes_stay_where_they_are_and_what_is_empty_is_drawn() -> None:
     widget = SlotTimeline(QUEUES, slots=2)
-    assert widget.constants["panels"][0]["x"]["ends"] == [0, 6]
+    assert {tuple(each["x"]["ends"]) for each in widget.constants["panels"]} == {(0, 6)}
     for queue, lengths in QUEUES.items():
-        for mode in (WHOLE, CONTINUOUS):
-            data = widget.compute(queue, mode)
-            (panel,) = json.loads(json.dumps(widget.draw(data)))["panels"]
-            bars = [mark for mark in panel["marks"] if "bar" in mark]
+        data = widget.compute(queue)
+        views = json.loads(json.dumps(widget.draw(data)))["panels"]
+        for mode, view in zip((WHOLE, CONTINUOUS), views, strict=True):
+            bars = [mark for mark in view["marks"] if "bar" in mark]
             empty, stays = bars[:2], bars[2:]
-            assert [bar["bar"][1] for bar in empty] == [data["steps"]] * 2  # sequences lie upon it
+            assert [bar["bar"][1] for bar in empty] == [data[mode]["steps"]] * 2  # they lie upon it
             assert [bar["bar"][1] - bar["bar"][0] for bar in stays] == lengths
             assert [bar["text"] for bar in stays] == [*"ABCDEFGH"][: len(lengths)]
             assert len({bar["fill"] for bar in empty}) == len({bar["fill"] for bar in stays}) == 1
             assert empty[0]["fill"] != stays[0]["fill"]
+            assert f"busy {data[mode]['busy']:.0%}" in view["title"]
 
 
-def test_a_step_that_costs_the_same_is_a_straight_line() -> None:
-    figure = throughput([1, 2, 4], [[1, 1.1], [1.9, 2.0], [3.0, 2.5]], [1, 1.7, 3.0])
+def test_padded_rows_end_in_one_column() -> None:
+    chart = padded([["a", "b", "c"], ["d"]])
+    cells = {(mark["bar"][0], mark["bar"][2]): mark["text"] for mark in chart.marks[0]}
+    assert [*cells.values()] == ["a", "b", "c", "", "", "d"]
+    assert (cells[2.04, -0.4], cells[2.04, -1.4]) == ("c", "d")
+
+
+def test_throughput_follows_one_price_and_then_the_other() -> None:
+    figure = throughput([1, 2, 4], [[1, 1.1], [1.9, 2.0], [3.0, 2.5]], [1, 2, 3.0])
     (panel,) = figure.panels
     assert panel["x"]["log"] is panel["y"]["log"] is True
-    measured, _, straight = curves(charted(figure)[0]).values()
-    assert straight == [1, 2, 4]
+    measured, theory = curves(charted(figure)[0]).values()
+    assert theory == [1, 2, 3]
     assert measured == [1.1, 2.0, 3.0]
+
+
+@given(LENGTHS, st.integers(1, 5))
+def test_the_lessons_own_loop_serves_as_scheduled(lengths: list[int], slots: int) -> None:
+    names = [str(i) for i in range(len(lengths))]
+    left = dict(zip(names, lengths, strict=True))
+
+    def step(active: list[str]) -> list[str]:
+        left.update({name: left[name] - 1 for name in active})
+        return [name for name in active if not left[name]]
+
+    stays = schedule(lengths, slots)
+    for now, active in enumerate(serve_queue(names, slots, step)):
+        assert {*active} == {str(s.sequence) for s in stays if s.start <= now < s.start + s.length}
+    assert not any(left.values())
 
 
 def test_requests_count_down_and_are_finished_once() -> None:

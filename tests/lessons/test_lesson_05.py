@@ -3,12 +3,13 @@
 from itertools import combinations
 
 from lablib.course.lessons.lesson_05 import widgets
+from lablib.course.lessons.lesson_05.judged import mended
 from lablib.course.theory.estimators import best_of_k
 from lablib.inference import pass_at_k
 
 import numpy as np
 import pytest
-from oracles.drawn import charted, curves, read
+from oracles.drawn import curves, read
 from oracles.refusals import refuses
 
 RIGHT = np.random.default_rng(3).random((6, 16)) < 0.4
@@ -23,73 +24,72 @@ def test_weights_are_shares_of_subsets() -> None:
 
 
 def test_without_noise_the_best_is_right_if_any_is() -> None:
-    data = widgets.OverOptimisation(RIGHT).compute(noise=0.0, errors=widgets.HEAVY)
-    expected = [np.mean([pass_at_k(16, int(row.sum()), n) for row in RIGHT]) for n in data["n"]]
+    data = widgets.OverOptimisation(RIGHT).compute(noise=0.0)
+    each = np.array([[pass_at_k(16, int(row.sum()), n) for row in RIGHT] for n in data["n"]])
     assert data["n"] == [1, 2, 4, 8, 16]
-    assert data["truth"] == pytest.approx(expected, abs=1e-12)
-    assert data["score"] == pytest.approx(expected, abs=1e-12)
+    for kind in widgets.KINDS:
+        assert data[kind]["truth"] == pytest.approx(each.mean(axis=1), abs=1e-12)
+        assert data[kind]["score"] == pytest.approx(np.median(each, axis=1), abs=1e-12)
 
 
 def test_score_and_truth_are_the_estimator_for_each_verifier() -> None:
     widget = widgets.OverOptimisation(RIGHT, seed=5)
-    data = widget.compute(noise=0.3, errors=widgets.GAUSSIAN)
+    data = widget.compute(noise=0.3)
     rng = np.random.default_rng(5)
     scores = RIGHT + 0.3 * rng.normal(size=(widget.verifiers, *RIGHT.shape))
-    for name, values in (("score", scores), ("truth", np.broadcast_to(RIGHT, scores.shape))):
-        expected = np.mean(
-            [
-                best_of_k(s, v, 4)
-                for of_one, value in zip(scores, values, strict=True)
-                for s, v in zip(of_one, value, strict=True)
-            ]
-        )
-        assert data[name][data["n"].index(4)] == pytest.approx(expected, abs=1e-12)
+    truths, middle = np.broadcast_to(RIGHT, scores.shape), data["n"].index(4)
+    for name, values, take in (("score", scores, np.median), ("truth", truths, np.mean)):
+        each = [
+            best_of_k(s, v, 4)
+            for of_one, value in zip(scores, values, strict=True)
+            for s, v in zip(of_one, value, strict=True)
+        ]
+        assert data[widgets.GAUSSIAN][name][middle] == pytest.approx(take(each), abs=1e-12)
 
 
 def test_only_the_heavy_tail_spoils_the_truth() -> None:
     widget = widgets.OverOptimisation(np.random.default_rng(0).random((40, 64)) < 0.5)
-    heavy = widget.compute(noise=0.2, errors=widgets.HEAVY)
-    gauss = widget.compute(noise=0.2, errors=widgets.GAUSSIAN)
+    both = widget.compute(noise=0.2)
+    heavy, gauss = both[widgets.HEAVY], both[widgets.GAUSSIAN]
     assert (np.diff(heavy["score"]) > 0).all()
     assert heavy["truth"].max() - heavy["truth"][-1] > 0.05
     assert gauss["truth"][-1] > 0.9
-    assert read(widget.draw(heavy))
+    assert heavy["lucky"] > 0.8 > 0.6 > gauss["lucky"] > 0.4  # half are right
+    assert read(widget.draw(both))
 
 
 @pytest.mark.parametrize("noise", [0.0, 0.05, 0.2, 1.0])
-@pytest.mark.parametrize("errors", [widgets.GAUSSIAN, widgets.HEAVY])
-def test_the_scores_axis_is_marked_in_plain_numbers(noise: float, errors: str) -> None:
+def test_the_scores_axis_is_marked_in_plain_numbers(noise: float) -> None:
     widget = widgets.OverOptimisation(RIGHT)
     ticks = widget.constants["panels"][0]["y"]["ticks"]
     assert len(ticks) >= 3
     assert [float(label) for _, label in ticks] == pytest.approx([value for value, _ in ticks])
-    score, truth = read(widget.draw(widget.compute(noise=noise, errors=errors)))
-    assert [*curves(score), *curves(truth)] == ["score", "truth"]
+    score, truth = read(widget.draw(widget.compute(noise=noise)))
+    assert [*curves(score), *curves(truth)] == [*widgets.KINDS] * 2
 
 
 def test_the_caption_follows_the_controls() -> None:
     widget = widgets.OverOptimisation(RIGHT)
-    assert widget.set(errors=widgets.GAUSSIAN, noise=0.0).startswith("The score goes up to 1.0")
-    assert "best at 16" in widget.view.caption
+    assert "Gaussian errors: the score ends at 1.0" in widget.set(noise=0.0)
+    assert "Heavy-tailed" in widget.view.caption
+    assert "samples" not in widget.view.caption  # both are best at the end
+    assert "%, after " in widget.set(noise=1.0)
     refuses(ValueError, "right must have shape", widgets.OverOptimisation, [True, False])
 
 
-def test_twelve_of_twelve_are_not_drawn_as_perfect() -> None:
-    chart = widgets.chosen_right([1, 4], {"single": [0.5, 0.5], "exact": [0.5, 1.0]}, 12)
-    *_, whisker, word = charted(chart)[0]
-    ((n, share, low, high),) = whisker["line"]
-    assert (n, share, high) == (4, 1, 1)
-    assert low == pytest.approx(12 / (12 + 1.959964**2))  # Wilson's bound, if all are right
-    assert word["text"] == "12 of 12 (95 %: 76% to 100%)"
-    assert "12 problems" in chart.panels[0]["title"]
+def test_a_slip_is_drawn_beside_the_same_chain_without_it() -> None:
+    chart = widgets.slipped((["4", "5", ";"], [2.0, -3.0, 0.5]), (["4", "6", ";"], [2, 1, 0.25]), 1)
+    bars = [[mark["bar"][2:] for mark in marks if "bar" in mark] for marks in chart.marks]
+    assert bars[:2] == [[[0, 2.0], [-3.0, 0], [0, 0.5]], [[0, 2], [0, 1], [0, 0.25]]]
+    assert bars[2] == [[0, 0.0], [-4.0, 0], [0, 0.25]]
+    fills = [mark["fill"] for mark in chart.marks[0] if "bar" in mark]
+    assert fills == [chart.keys[i][0] for i in (0, 1, 0)]
+    words = [mark for marks in chart.marks for mark in marks if "at" in mark]
+    assert [word["text"] for word in words] == ["-3.0", "+1.0", "-4.0"]
+    assert {word["at"][0] for word in words} == {1}
 
 
-@pytest.mark.parametrize("slip", [1, 2])
-def test_a_token_that_speaks_against_hangs_below_the_line(slip: int) -> None:
-    chart = widgets.spoken({"a": (["4", "5", ";"], [2.0, -3.0, 0.5]), "b": (["7"], [5])}, slip)
-    *bars, word = chart.marks[0]
-    assert "adds -0.5 to" in chart.panels[0]["title"]
-    assert [bar["bar"] for bar in chart.marks[1]] == [[-0.4, 0.4, 0, 5]]
-    assert [bar["bar"][2:] for bar in bars] == [[0, 2.0], [-3.0, 0], [0, 0.5]]
-    assert [bar["fill"] for bar in bars] == [chart.keys[i][0] for i in (0, 1, 0)]
-    assert word["at"][0] == pytest.approx(slip + {"start": -0.4, "end": 0.4}[word["anchor"]])
+def test_a_chain_is_mended_in_its_own_order() -> None:
+    assert mended("9+8=8;8+6=4;#4") == "9+8=7;7+6=3;#3"
+    right = "1+2=3;3+0=3;3+9=2;#2"
+    assert mended(right) == right

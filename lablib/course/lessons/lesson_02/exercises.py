@@ -384,7 +384,7 @@ TRIM = Exercise(
 
 
 def cache_bytes(layers, kv_heads, head_dim, tokens, bytes_per_number):
-    """Return the bytes (a whole number) that a KV cache of `tokens` tokens takes.
+    """Return the bytes that a KV cache of `tokens` tokens takes.
 
     bytes_per_number: 4 in float32, 0.5 at 4 bits.
     """

@@ -64,7 +64,7 @@ class Attending(ChartExplorer):
         self.pieces, self.weights = [piece.strip() or "␣" for piece in pieces], weights
         super().__init__(
             tokens=slider(len(pieces), 2, len(pieces), label="tokens so far"),
-            layer=slider(min(7, len(weights)), 1, len(weights)),
+            layer=slider(min(5, len(weights)), 1, len(weights)),
             way=choice("keep", ["keep", "recompute"], label="older keys and values"),
         )
 
@@ -77,7 +77,7 @@ class Attending(ChartExplorer):
         return {"weights": seen, "first": tokens - 1 if way == "keep" else 0, "layer": layer}
 
     def chart(self, data: dict[str, Any]) -> Chart:
-        """Draw a row for each query, a column for each key: what is computed now has a frame."""
+        """Draw a row for each query, a column for each key, and what each token leaves above."""
         weights, first = data["weights"], data["first"]
         n, most, marks = len(weights), len(self.pieces), []
         for j in range(n):  # what a token leaves, above its column
@@ -92,20 +92,23 @@ class Attending(ChartExplorer):
             marks += [self._cell(i, j, weights, now) for j in range(n)]
         words = [*enumerate(self.pieces)]
         x = axis(-1.2, most, "keys: who is looked at", [(j + 0.5, w) for j, w in words], bare=True)
-        y = axis(-most, 1.3, "", [(-i - 0.5, w) for i, w in words], bare=True)
-        for down, said in enumerate(("queries:", "who looks")):
-            marks.append({"text": said, "at": [-0.6, 0.95 - 0.4 * down], "anchor": "middle"})
+        rows = [(0.75, "keys, values"), *((-i - 0.5, w) for i, w in words)]
+        y = axis(-most, 1.3, "", rows, bare=True)
+        marks.append({"text": "query", "at": [-0.6, 0.05 - first], "anchor": "middle"})
         title = f"layer {data['layer']} of {len(self.weights)}: a row's token takes so many %"
         view = panel(title, x, y, side=52, high=30 * (most + 2))
         keys = [
             (self.NOW, "computed now"),
             (self.KEPT, "kept"),
             (self.SHADES[4], "taken: dark is much"),
+            (self.FUTURE, "comes later: masked"),
+            (self.FUTURE, "not computed now", True),
         ]
-        return Chart([view], [marks], [*keys, (self.FUTURE, "comes later: masked")])
+        return Chart([view], [marks], keys)
 
     def _cell(self, i: int, j: int, weights: np.ndarray, now: bool) -> dict[str, Any]:
-        cell: dict[str, Any] = {"bar": [j, j + 1, -i - 1, -i], "edge": "#FFFFFF"}
+        edge = "#FFFFFF" if now or j > i else self.FUTURE
+        cell: dict[str, Any] = {"bar": [j, j + 1, -i - 1, -i], "edge": edge}
         if j > i:
             return {**cell, "fill": self.FUTURE, "note": f"{self.pieces[j]!r} comes later"}
         share = weights[i, j]

@@ -4,91 +4,110 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from lablib.course.plots.chart import Chart
-from lablib.course.plots.charts import TINTS, WARM, axis, lines, panel
+from lablib.course.plots.charts import TINTS, axis, lines, panel
 from lablib.course.plots.explorer import Explorer, Player, choice
 from lablib.course.theory.slots import CONTINUOUS, WHOLE, schedule
 
-EMPTY = "#D55E00"
+EMPTY, PAD = "#D55E00", "#D9D9D9"
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"  # one stands in one step, a number of two digits would not
 
 
 class SlotTimeline(Explorer):
-    """A picture of slots over time: several queues, two ways of filling a free slot.
+    """A picture of slots over time: a queue in whole batches, and below with free slots filled.
 
     Args:
         queues: name -> how many steps each sequence takes, in the order in which they wait.
         slots: how many sequences are served at a time.
     """
 
-    called = "Which sequence is in which slot, and when nobody is"
+    called = "Which sequence is in which slot, and when nobody is, in two ways of serving"
 
     def __init__(self, queues: Mapping[str, Sequence[int]], slots: int) -> None:
         self.queues, self.slots = dict(queues), slots
         most = max(_end(schedule(queue, slots, WHOLE)) for queue in queues.values())
-        across = axis(0, most + 1, "steps", range(0, most + 1, 10))
-        names = [(-slot, f"slot {slot}") for slot in range(slots)]
-        down = axis(0.5 - slots, 0.9, "", names, bare=True)  # words stand above
+        views = []
+        for mode in (WHOLE, CONTINUOUS):
+            below = mode == CONTINUOUS
+            across = axis(0, most + 1, "steps" * below, range(0, most + 1, 10))
+            down = axis(0.4 - slots, 0.6, "", [(-i, f"slot {i}") for i in range(slots)], bare=True)
+            views.append(panel(mode, across, down, high=32 * slots, below=below))
         keys = [[TINTS[0], "a sequence, by its letter"], [EMPTY, "nobody"]]
-        self.constants = {"panels": [panel("", across, down, high=40 * slots + 16)], "keys": keys}
+        self.constants = {"panels": views, "keys": keys}
         super().__init__(
             queue=choice(next(iter(queues)), list(queues)),
-            mode=choice(WHOLE, [WHOLE, CONTINUOUS], label="a free slot"),
             step=Player(most, 0, most, label="step"),  # all is served
         )
 
-    def ends(self, queue: str, mode: str, step: int) -> dict[str, float]:
-        """Return that the steps end when all is served."""
-        return {"step": _end(schedule(self.queues[queue], self.slots, mode))}
+    def ends(self, queue: str, step: int) -> dict[str, float]:
+        """Return that the steps end when all is served in whole batches, too."""
+        return {"step": _end(schedule(self.queues[queue], self.slots, WHOLE))}
 
-    def compute(self, queue: str, mode: str, step: int | None = None) -> dict:
-        """Return the stays, the number of steps and the share of slot-steps that did work.
+    def compute(self, queue: str, step: int | None = None) -> dict:
+        """Return of both ways the stays, the steps that all takes, and the busy share of the slots.
 
         Of a stay that is not over at ``step``, the part until then; None is after the last step.
         """
-        lengths = self.queues[queue]
-        stays = schedule(lengths, self.slots, mode)
-        steps = _end(stays)
-        busy = sum(lengths) / (steps * self.slots)
-        now = steps if step is None else min(step, steps)
-        stays = [
-            replace(stay, length=min(stay.length, now - stay.start))
-            for stay in stays
-            if stay.start < now
-        ]
-        whole = _end(schedule(lengths, self.slots, WHOLE))
-        found = {"stays": stays, "now": now, "steps": steps, "busy": busy, "whole": whole}
-        return {"queue": queue, "mode": mode, **found}
+        lengths, found = self.queues[queue], {}
+        for mode in (WHOLE, CONTINUOUS):
+            stays = schedule(lengths, self.slots, mode)
+            steps = _end(stays)
+            now = steps if step is None else min(step, steps)
+            stays = [
+                replace(stay, length=min(stay.length, now - stay.start))
+                for stay in stays
+                if stay.start < now
+            ]
+            busy = sum(lengths) / (steps * self.slots)
+            found[mode] = {"stays": stays, "now": now, "steps": steps, "busy": busy}
+        return {"queue": queue, **found}
 
     def draw(self, data: dict) -> dict:
-        """Draw one line for each slot, red where it is empty, and each sequence in it."""
-        marks, now = [], data["now"]
-        for slot in range(self.slots):
-            idle = now - sum(stay.length for stay in data["stays"] if stay.slot == slot)
-            note = f"Slot {slot} was empty for {idle} of {now} steps."
-            bar = [0, now, -slot - 0.36, -slot + 0.36]
-            marks.append({"bar": bar, "fill": EMPTY, "note": note})
-        for stay in data["stays"]:
-            end = stay.start + stay.length
-            bar = [stay.start, end, -stay.slot - 0.36, -stay.slot + 0.36]
-            name = LETTERS[stay.sequence % len(LETTERS)]
-            note = f"Sequence {name} is in slot {stay.slot} from step {stay.start} to {end}."
-            marks.append({"bar": bar, "fill": TINTS[0], "text": name, "note": note})
-        marks.append({"rule": {"x": now}})
-        if data["mode"] == CONTINUOUS:
-            name = f"whole batches: {data['whole']}"
-            marks.append({"rule": {"x": data["whole"]}, "dash": "5 3", "text": name})
-        return {"panels": [{"marks": marks}]}
+        """Draw both ways: a line for each slot, red where it is empty, and who sits in it."""
+        views = []
+        for mode in (WHOLE, CONTINUOUS):
+            marks, now = [], data[mode]["now"]
+            for slot in range(self.slots):
+                idle = now - sum(s.length for s in data[mode]["stays"] if s.slot == slot)
+                note = f"Slot {slot} was empty for {idle} of {now} steps."
+                bar = [0, now, -slot - 0.36, -slot + 0.36]
+                marks.append({"bar": bar, "fill": EMPTY, "note": note})
+            for stay in data[mode]["stays"]:
+                end = stay.start + stay.length
+                bar = [stay.start, end, -stay.slot - 0.36, -stay.slot + 0.36]
+                name = LETTERS[stay.sequence % len(LETTERS)]
+                note = f"Sequence {name} is in slot {stay.slot} from step {stay.start} to {end}."
+                marks.append({"bar": bar, "fill": TINTS[0], "text": name, "note": note})
+            marks.append({"rule": {"x": now}})
+            views.append({"marks": marks, "title": f"{mode}: {self._said(data[mode])}"})
+        return {"panels": views}
+
+    @staticmethod
+    def _said(way: dict) -> str:
+        if way["now"] < way["steps"]:
+            return f"step {way['now']} of {way['steps']}"
+        return f"{way['steps']} steps, slots busy {way['busy']:.0%}"
 
     def caption(self, data: dict) -> str:
-        """Say how long it took and how busy the slots were."""
-        fewer = data["whole"] - data["steps"]
-        gain = f", {fewer} fewer than in whole batches" if fewer else ", as in whole batches"
-        gain *= data["mode"] == CONTINUOUS
-        busy = f"the {self.slots} slots busy {data['busy']:.0%} of the time"
-        whole = f"{data['steps']} steps{gain}, {busy}"
-        if data["now"] < data["steps"]:
-            whole = f"step {data['now']} of {data['steps']}"
-        return f"Queue “{data['queue']}”, {data['mode']}: {whole}."
+        """Say how long both take, and what is gained."""
+        before, after = (data[mode]["steps"] for mode in (WHOLE, CONTINUOUS))
+        gain = f"{before - after} fewer" if before > after else "no fewer"
+        return (
+            f"Queue “{data['queue']}”: {before} steps in whole batches; with each free slot filled "
+            f"at once {after}, {gain}."
+        )
+
+
+def padded(rows: Sequence[Sequence[str]]) -> Chart:
+    """Draw rows of tokens that end in one column: what fills the left is grey."""
+    width, marks = max(map(len, rows)), []
+    for down, row in enumerate(rows):
+        for i, token in enumerate([""] * (width - len(row)) + [*row]):
+            bar = [i + 0.04, i + 0.96, -down - 0.4, -down + 0.4]
+            marks.append({"bar": bar, "fill": TINTS[0] if token else PAD, "text": token.strip()})
+    x = axis(0, width, "", [(width - 0.5, "sampled")], bare=True)
+    names = [(-down, f"row {down}") for down in range(len(rows))]
+    view = panel("", x, axis(0.5 - len(rows), 0.5, "", names, bare=True), high=30 * len(rows))
+    return Chart([view], [marks], [(TINTS[0], "a token"), (PAD, "padding, which nobody looks at")])
 
 
 def _end(stays: Sequence) -> int:
@@ -107,10 +126,8 @@ def throughput(
     """
     spans = [(sorted(runs)[len(runs) // 2], min(runs), max(runs)) for runs in measured]
     series = {"measured, least to most": tuple(zip(*spans, strict=True))}
-    series |= {"theory: each row adds its price": theory, "if a step cost the same": sizes}
+    series["theory: the larger price alone"] = theory
     name = "tokens a second (one row = 1)"
     chart = lines(sizes, series, "rows in the batch (doubling)", name, logx=True, logy=True)
-    _, priced, same = chart.marks[0]
-    priced |= {"r": 0}  # only what was measured has points
-    same |= {"r": 0, "colour": WARM, "wide": 1.5}
+    chart.marks[0][1] |= {"r": 0}  # only what was measured has points
     return chart

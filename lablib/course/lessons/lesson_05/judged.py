@@ -1,5 +1,6 @@
 """Lesson 05's plumbing: chains that are judged, and where a wrong one goes wrong."""
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 
 from lablib.course.replay.curves import Sampled, vote_curves
@@ -48,3 +49,14 @@ def first_slip(problem: Problem, chain: str) -> int | None:
     if not reason.startswith("step") or "modulo" not in reason:
         return None
     return 6 * (int(reason.split()[1].rstrip(":")) - 1) + 4
+
+
+def mended(chain: str) -> str:
+    """Return the chain that adds the same digits in the same order, each time rightly."""
+    total, *digits = re.findall(r"(?:^|\+)(\d)", chain)
+    steps = []
+    for digit in digits:
+        result = str((int(total) + int(digit)) % 10)
+        steps.append(f"{total}+{digit}={result};")
+        total = result
+    return f"{''.join(steps)}#{total}"

@@ -1,18 +1,18 @@
 """Widgets of the lesson on best-of-N: what more samples buy, and what a noisy verifier spoils."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from lablib.course.plots.chart import Chart, ChartExplorer
-from lablib.course.plots.charts import COLOURS, axis, curves, lines, panel
-from lablib.course.plots.explorer import choice, slider
-from lablib.course.theory.estimators import wilson_interval
+from lablib.course.plots.charts import COLOURS, axis, curves, panel
+from lablib.course.plots.explorer import slider
 from lablib.validation import BadValue, integer
 
 import numpy as np
 
 GAUSSIAN, HEAVY = "Gaussian", "heavy-tailed"
+KINDS, LOOKS = (HEAVY, GAUSSIAN), (5, 0)  # of errors: vermilion, blue
 
 
 def best_of_weights(counts: Sequence[int], samples: int) -> np.ndarray:
@@ -59,89 +59,97 @@ class OverOptimisation(ChartExplorer):
         rng = np.random.default_rng(integer("seed", seed, 0))
         shape = (self.verifiers, *self.right.shape)
         self._errors = {GAUSSIAN: rng.normal(size=shape), HEAVY: rng.standard_t(1, size=shape)}
-        loudest = self.compute(noise=1.0, errors=HEAVY)["score"]
-        self._top = 1.1 * float(max(1.0, loudest.max()))  # the axis stays where it is
-        alone = self.right.mean() + min(0.0, *(each.mean() for each in self._errors.values()))
-        self._low = min(0.25, max(0.01, alone))  # one sample has the lowest score
-        super().__init__(
-            noise=slider(0.2, 0.0, 1.0, 0.05, label="noise (in rewards)"),
-            errors=choice(HEAVY, [GAUSSIAN, HEAVY], label="errors are"),
-        )
+        tried = [self.compute(noise / 20)[kind]["score"] for noise in range(21) for kind in KINDS]
+        self._top = 1.1 * float(max(1.0, np.max(tried)))  # the axis stays where it is
+        self._low = min(0.25, max(0.01, float(np.min(tried))))
+        super().__init__(noise=slider(0.2, 0.0, 1.0, 0.05, label="noise (in rewards)"))
 
-    def compute(self, noise: float, errors: str) -> dict[str, Any]:
-        """Return score and truth of the best of N, each ``(len(counts),)``.
+    def compute(self, noise: float) -> dict[str, Any]:
+        """Return of each kind of errors the score and the truth of the best of N.
 
-        ``lucky``: how often the best of all is the chain with the largest error.
+        ``score``: the median over problems and verifiers, for a mean would be that of its luckiest
+        error; ``truth``: the mean; ``lucky``: how often the best of all is the chain with the
+        largest error.
         """
-        scores = self.right + noise * self._errors[errors]
-        order = np.argsort(scores, axis=-1)
-        right = np.broadcast_to(self.right, scores.shape)
-        score, truth = (
-            self._weights @ np.take_along_axis(each, order, axis=-1).mean(axis=(0, 1))
-            for each in (scores, right)
-        )
-        luckiest = self._errors[errors].argmax(axis=-1)
-        lucky = float(np.mean(luckiest == order[..., -1]))
-        return {"n": self.counts, "score": score, "truth": truth, "lucky": lucky}
+        found: dict[str, Any] = {"n": self.counts}
+        right = np.broadcast_to(self.right, self._errors[HEAVY].shape)
+        for kind, errors in self._errors.items():
+            scores = self.right + noise * errors
+            order = np.argsort(scores, axis=-1)
+            score, truth = (
+                np.take_along_axis(each, order, axis=-1) @ self._weights.T
+                for each in (scores, right)
+            )
+            lucky = float(np.mean(errors.argmax(axis=-1) == order[..., -1]))
+            score, truth = np.median(score, axis=(0, 1)), truth.mean(axis=(0, 1))
+            found[kind] = {"score": score, "truth": truth, "lucky": lucky}
+        return found
 
     def chart(self, data: dict[str, Any]) -> Chart:
-        """Draw the score at the left and the truth at the right."""
+        """Draw the score at the left and the truth at the right, of both kinds of errors."""
         n = axis(1, self.counts[-1], "samples N", self.counts, log=True)
         # beyond a few rewards a heavy tail would flatten everything else
         score = axis(self._low, self._top, "", (0.25, 1, 4, 16, 64, 256), log=True)
-        views = [panel("score of the chosen one (rewards, log)", n, score)]
-        views.append(panel("the truth: share of right ones", n, axis(0, 1.03, "", (0, 0.5, 1))))
-        reported = curves(self.counts, {"score": data["score"]})
-        truth = curves(self.counts, {"truth": data["truth"]}, [2])
-        best = int(np.argmax(data["truth"]))
-        peak = [self.counts[best], float(data["truth"][best])]
-        truth.append({"dot": peak, "r": 9, "hollow": True, "colour": COLOURS[5]})
-        return Chart(views, [reported, truth])
+        views = [panel("score of the chosen one (median, rewards, log)", n, score, KINDS)]
+        truth = axis(0, 1.03, "", (0, 0.5, 1))
+        views.append(panel("the truth: share of right ones", n, truth, KINDS))
+        marks = [
+            curves(self.counts, {kind: data[kind][what] for kind in KINDS}, LOOKS)
+            for what in ("score", "truth")
+        ]
+        best = int(np.argmax(data[HEAVY]["truth"]))
+        peak = [self.counts[best], float(data[HEAVY]["truth"][best])]
+        marks[1].append({"dot": peak, "r": 9, "hollow": True, "colour": COLOURS[LOOKS[0]]})
+        return Chart(views, marks)
 
     def caption(self, data: dict[str, Any]) -> str:
-        """Say where the score ends, where the truth peaks and where it ends."""
-        best = int(np.argmax(data["truth"]))
-        return (
-            f"The score goes up to {data['score'][-1]:.1f}. The truth is best at {data['n'][best]} "
-            f"samples ({data['truth'][best]:.0%}) and ends at {data['truth'][-1]:.0%}."
-        )
+        """Say of both where the score ends, where the truth peaks and where it ends."""
+        said = []
+        for kind in KINDS:
+            score, truth = data[kind]["score"], data[kind]["truth"]
+            best = int(np.argmax(truth))
+            peak = f", after {truth[best]:.0%} at {data['n'][best]} samples" * (
+                best < len(truth) - 1
+            )
+            said.append(
+                f"{kind.capitalize()} errors: the score ends at {score[-1]:.1f}, the truth at "
+                f"{truth[-1]:.0%}{peak}."
+            )
+        return " ".join(said)
 
 
-def chosen_right(counts: Sequence[int], by_judge: Mapping[str, Any], problems: int) -> Chart:
-    """Draw how often each judge chooses a right one, and what so few problems leave open."""
-    title = f"chosen one right (share of {problems} problems)"
-    chart = lines(counts, by_judge, "samples N", title, logx=True, dots=["mean"])
-    end, best = counts[-1], max(shares[-1] for shares in by_judge.values())
-    low, high = wilson_interval(best * problems, problems)
-    said = f"{best * problems:.0f} of {problems} (95 %: {low:.0%} to {high:.0%})"
-    chart.marks[0].append({"line": [[end, best, low, high]], "wide": 0})
-    chart.marks[0].append({"text": said, "at": [end, low - 0.05], "anchor": "end"})
-    return chart
-
-
-def spoken(chains: Mapping[str, tuple[Sequence[str], Sequence[float]]], slip: int) -> Chart:
-    """Draw what each token of some chains adds to the log-odds that the chain is right.
+def slipped(
+    wrong: tuple[Sequence[str], Sequence[float]],
+    fine: tuple[Sequence[str], Sequence[float]],
+    slip: int,
+) -> Chart:
+    """Draw what each token of a chain adds to the log-odds that the chain is right.
 
     Args:
-        chains: name -> texts of its tokens, and what each of them adds.
-        slip: the place of the first wrong result, in the first chain.
+        wrong: the texts of its tokens, and what each of them adds.
+        fine: those of the same chain without its slips, token by token.
+        slip: the place of the first wrong result.
     """
-    every = [add for _, adds in chains.values() for add in adds]
-    low, high, longest = min(every), max(*every, 1), max(len(adds) for _, adds in chains.values())
-    y = axis(low - 1.2, high, "", (-4, -2, 0, 2, 4))
+    apart = [a - b for a, b in zip(wrong[1], fine[1], strict=True)]
+    rows = {
+        "a chain with a slip": wrong,
+        "the same chain without it": fine,
+        "the difference, column by column": ([], apart),
+    }
+    every = [*wrong[1], *fine[1], *apart, 0.0]
+    y = axis(min(every) - 1.8, max(every) + 1.8, "", (-6, -3, 0, 3))
     views, marks = [], []
-    for name, (tokens, adds) in chains.items():
+    for title, (tokens, adds) in rows.items():
         bars: list[dict[str, Any]] = []
-        for i, (token, add) in enumerate(zip(tokens, adds, strict=True)):
+        for i, add in enumerate(adds):
             bar = [i - 0.4, i + 0.4, min(0, add), max(0, add)]
-            note = f"“{token}” adds {add:.1f} to the log-odds."
+            who = f"“{tokens[i]}” adds" if tokens else f"Token {i + 1}: the slip changes it by"
+            note = f"{who} {add:.1f}."
             bars.append({"bar": bar, "fill": COLOURS[add < 0], "note": note})
-        x = axis(-0.6, longest - 0.4, "", [*enumerate(tokens)], bare=True)
-        title = f"{name} adds {sum(adds):.1f} to the log-odds"
-        views.append(panel(title, x, y, high=120, below=bool(views)))
+        at = [slip, adds[slip] + (0.4 if adds[slip] > 0 else -1.7)]
+        bars.append({"text": f"{adds[slip]:+.1f}", "at": at, "bold": True, "anchor": "middle"})
+        x = axis(-0.6, len(adds) - 0.4, "", [*enumerate(tokens)], bare=True)
+        views.append(panel(title, x, y, high=100, below=bool(views)))
         marks.append(bars)
-    aside, anchor = (-0.4, "start") if slip < longest / 2 else (0.4, "end")
-    at = [slip + aside, low - 0.9]
-    marks[0].append({"text": "the first wrong result", "at": at, "bold": True, "anchor": anchor})
-    keys = [(COLOURS[0], "for the chain"), (COLOURS[1], "against it")]
+    keys = [(COLOURS[0], "speaks for the chain"), (COLOURS[1], "against it")]
     return Chart(views, marks, keys)

@@ -21,7 +21,7 @@ QUESTIONS = [
     ),
     Question(
         "06.m1",
-        "Thirty of 32 samples of a model agree. What does that say?",
+        "Most of 32 samples of a model agree. What does that say?",
         ("the answer is right", "it is the model's favourite, which may be wrong"),
         truth="b",
     ),

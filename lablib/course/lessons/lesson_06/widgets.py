@@ -43,7 +43,7 @@ class VoteBars(Explorer):
         views = [panel("votes", across, height), panel("the race", drawn, height, ["“0”"])]
         keys = [[COLOURS[2], "right answer"], [COLOURS[1], "wrong (filled: leads)", True]]
         keys += [[CAME, "just in"], [REACH, "what the second can still reach"]]
-        keys.append([EDGED["colour"], "what the first has", "2 3"])
+        keys.append([CAME, "what the first has", "5 3"])
         self.constants = {"panels": views, "keys": keys if reach else keys[:3], "reach": reach}
         super().__init__(
             samples=Player(0, 0, self.all, milliseconds=350),
@@ -72,16 +72,15 @@ class VoteBars(Explorer):
 
     def draw(self, data: dict[str, Any]) -> dict[str, Any]:
         """Draw a bar for each digit, how its votes have grown, and what the second can reach."""
-        n, leader, truth, since = (data[key] for key in ("samples", "leader", "truth", "since"))
+        n, leader, truth = (data[key] for key in ("samples", "leader", "truth"))
         at, late = data["settled"] or n, n >= self.all / 4  # before, all lines are in one corner
         *_, second, most = sorted(growth[at] for growth in data["race"].values())
         left = self.all - at
         high = min(second + left, self.top)
         reach = [[at, second], [at + high - second, high], [self.all, high], [self.all, second]]
-        first = {"line": [[at, most], [self.all, most]], **EDGED, "dash": "2 3"}
-        wedge = [{"area": reach, "fill": REACH}, {"line": reach[:2], **EDGED}, first]
-        race = wedge if late and self.reach else []
-        bars, ticks = [], []
+        race = [{"area": reach, "fill": REACH}, {"line": reach[:2], **EDGED}]
+        race *= late and self.reach
+        bars, ticks, rival = [], [], sorted(data["votes"].values())[-2]
         for digit, growth in data["race"].items():
             right, leads = digit == truth, digit == leader
             place, votes = (int(digit) - int(truth)) % 10, growth[-1]
@@ -97,14 +96,14 @@ class VoteBars(Explorer):
                 share = {"text": f"{int(100 * votes / n + 0.5)}%", "at": [place, votes + 0.8]}
                 bars.append({"key": f"s{digit}", **share, "anchor": "middle"})
                 line = [[*each] for each in enumerate(growth)]
-                look = {"label": f"“{digit}”" * late, "colour": colour, "r": 1}
+                named = late and votes >= rival  # more names would lie on the wedge
+                look = {"label": f"“{digit}”" * named, "colour": colour, "r": 1}
                 wide = 1.5 if hollow else 3
                 race.append({"key": f"l{digit}", "line": line, "wide": wide, **look})
-        told = [(data["settled"], f"can't lose: {left} left, {most - second} behind")]
-        told.append((since, f"answer {leader} ahead since vote {since}"))
-        for down, (x, text) in enumerate(told):
-            if x:
-                race.append({"rule": {"x": x}, "dash": "5 3", "text": text, "line_down": down})
+        if late and self.reach:
+            fate = "can't lose: " * bool(data["settled"]) + f"{left} left, {most - second} behind"
+            race.append({"rule": {"x": at}, "text": fate})
+            race.append({"rule": {"y": most}, "dash": "5 3"})
         return {"panels": [{"marks": bars, "x": {"ticks": ticks}}, {"marks": race}]}
 
     def caption(self, data: dict[str, Any]) -> str:

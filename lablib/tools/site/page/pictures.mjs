@@ -215,15 +215,13 @@ const racing = {
     );
     const settled = reaches ? this.settled(cast, all) : 0,
       {right: green, wrong: orange, reach, edge, came} = this.colours;
-    const tally = at => growth.map(line => line.at(at)),
-      ahead = growth[0].map((_, at) => this.ahead(tally(at)));
-    const since = ahead.at(-1) < 0 ? 0 : ahead.findLastIndex(each => each !== ahead.at(-1)) + 1;
+    const tally = at => growth.map(line => line.at(at));
     const n = samples,
       at = settled || n,
       late = n >= all / 4,
       [most, second] = tally(at).sort((a, b) => b - a);
     const now = tally(-1),
-      leads = Math.max(...now);
+      [leads, rival] = now.toSorted((a, b) => b - a);
     // Of equals the first to come.
     const leader = cast.find(answer => answer !== null && now[answer] === leads);
     const left = all - at,
@@ -237,16 +235,13 @@ const racing = {
     const bars = [],
       ticks = [],
       edged = {colour: edge, wide: 1.5};
-    const first = {
-      line: [
-        [at, most],
-        [all, most],
-      ],
-      ...edged,
-      dash: '2 3',
-    };
     const lines =
-      late && reaches ? [{area, fill: reach}, {line: area.slice(0, 2), ...edged}, first] : [];
+      late && reaches
+        ? [
+            {area, fill: reach},
+            {line: area.slice(0, 2), ...edged},
+          ]
+        : [];
     digits.forEach(digit => {
       const votes = growth[digit].at(-1),
         right = digit === truth,
@@ -269,28 +264,20 @@ const racing = {
       lines.push({
         key: `l${digit}`,
         line,
-        label: late ? `“${digit}”` : '',
+        label: late && votes >= rival ? `“${digit}”` : '',
         colour: fill,
         wide: hollow ? 1.5 : 3,
         r: 1,
       });
     });
-    [
-      [settled, `can't lose: ${left} left, ${most - second} behind`],
-      [since, `answer ${leader} ahead since vote ${since}`],
-    ].forEach(([x, text], line_down) => {
-      if (x) lines.push({rule: {x}, dash: '5 3', text, line_down});
-    });
+    if (late && reaches) {
+      const text = `${settled ? "can't lose: " : ''}${left} left, ${most - second} behind`;
+      lines.push({rule: {x: at}, text}, {rule: {y: most}, dash: '5 3'});
+    }
     return [
       {panels: [{marks: bars, x: {ticks}}, {marks: lines}]},
       this.caption(growth, cast, {truth, settled, leader}),
     ];
-  },
-
-  // Return the digit that has more votes than each other one; -1 if none has.
-  ahead(votes) {
-    const most = Math.max(...votes);
-    return votes.indexOf(most) === votes.lastIndexOf(most) ? votes.indexOf(most) : -1;
   },
 
   // Return after how many samples the leader could no longer lose; 0 if it still can.
