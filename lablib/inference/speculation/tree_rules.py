@@ -4,15 +4,17 @@ A node is a drafted token, its *parent* the draft before it; -1 is the root, whe
 The children of a node were drawn from the draft's q there one after the other, each without those
 before it (Yang et al. 2024, 2402.14160); or they were certain, and q is one-hot.
 
-These are the rules of their names in ``rules.py``, and a chain is a tree. In the ``Outcome`` entry
-n + 1 is the path that ends with node n, entry 0 that without a draft. The engine plays ``match``
-and ``coupled`` out: it draws the target's own token, and goes to the child that equals it.
+These are the rules of their names in ``rules.py``, and a chain is a tree; ``optimal`` is for trees
+only, as of single drafts nothing keeps more than rejection. In the ``Outcome`` entry n + 1 is the
+path that ends with node n, entry 0 that without a draft. The engine plays ``match`` and ``coupled``
+out: it draws the target's own token, and goes to the child that equals it.
 """
 
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from lablib.definitions import FastPath, in_use, remember
+from lablib.inference.speculation.optimal_pair import OptimalPair
 
 import numpy as np
 
@@ -75,7 +77,45 @@ def tree_block(
     return Outcome(kept, following)
 
 
-TREE_RULE = {"rejection": tree_rejection, "block": tree_block}
+def tree_optimal(
+    p: np.ndarray, q: np.ndarray, drafts: Sequence[int], parents: Sequence[int]
+) -> Outcome:
+    """Judge the children of a node by twos, each two as well as any rule can; arguments as above.
+
+    Nobody keeps more of two siblings (``optimal_pair.py``). The next two get the p that these left,
+    and a last odd one is judged by rejection: of three and more that isn't quite the most.
+    """
+    kept, following = np.zeros(len(p)), np.array(p)
+    kept[0] = 1
+    now = drawn_from(q, drafts, parents)
+    for row in range(len(p)):
+        siblings = [n for n, parent in enumerate(parents) if parent + 1 == row]
+        while siblings:
+            left, chosen = following[row], now[siblings[0]]
+            judged = {siblings.pop(0): 1.0}
+            if siblings and _same_draws(q, drafts, *judged, siblings[0]):
+                pair = OptimalPair(left, chosen)
+                first, second = *judged, siblings.pop(0)
+                share = pair.second(drafts[first], drafts[second])
+                judged, chosen = {first: 1 - share, second: share}, pair.chosen
+            here, kept[row] = kept[row], 0
+            for n, share in judged.items():
+                token = drafts[n]
+                accept = min(1, left[token] / chosen[token]) if chosen[token] > 0 else 0
+                kept[n + 1] = here * share * accept
+                kept[row] += here * share * (1 - accept)
+            following[row] = normalised(np.maximum(left - chosen, 0), left)
+    return Outcome(kept, following)
+
+
+def _same_draws(q: np.ndarray, drafts: Sequence[int], first: int, second: int) -> bool:
+    """Return whether two siblings can have been drawn from one q: certain ones were not."""
+    return bool(q[first][[drafts[first], drafts[second]]].all()) and np.array_equal(
+        q[first], q[second]
+    )
+
+
+TREE_RULE = {"rejection": tree_rejection, "block": tree_block, "optimal": tree_optimal}
 _TAUGHT = dict(TREE_RULE)
 remember(__name__)
 _OWN_TOKENS = {rule: FastPath(f"own tokens under tree_{rule}") for rule in TREE_RULE}
