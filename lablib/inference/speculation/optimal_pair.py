@@ -44,20 +44,25 @@ class OptimalPair:
 
     def __init__(self, p: np.ndarray, q: np.ndarray) -> None:
         drawn = np.flatnonzero(q)
-        self._order = drawn[np.argsort(p[drawn] / q[drawn], kind="stable")]
+        ratio = p[drawn] / q[drawn]
+        by_ratio = np.argsort(ratio)
+        self._order = drawn[by_ratio]
         p_of, q_of = p[self._order], q[self._order]
         self._q, self._beyond = _sums(q_of), _sums(q_of[::-1])[::-1]
         self._b = q_of / (self._q[:-1] + self._beyond[1:])  # 1 − q, without a difference
         before = _sums(self._b)[:-1]
         self._both = _sums(q_of * before + self._b * self._q[:-1])
-        excess = self._both - _sums(p_of)
-        rises, falls = np.maximum.accumulate, np.maximum.accumulate(excess[::-1])[::-1]
-        need = np.minimum(rises(excess), falls)
-        self._cuts = np.flatnonzero(excess >= need)  # for every u
-        self.most = 1 - float(excess.max())
+        ends = np.flatnonzero(np.diff(ratio[by_ratio], prepend=-1, append=np.inf))  # ties are alike
+        by_p = _sums(p_of)
+        excess = (self._both - by_p)[ends]
+        rises = np.maximum.accumulate(excess)
+        need = np.minimum(rises, np.maximum.accumulate(excess[::-1])[::-1])
+        self._cuts = ends[excess >= need]  # for every u
+        self.most = 1 - float(rises[-1])
+        need = np.interp(self._q, self._q[ends], need)
+        self._wanted = by_p + need
         self.chosen = np.zeros(len(p))
-        self.chosen[self._order] = np.maximum(p_of + np.diff(need), 0)
-        self._wanted = _sums(self.chosen[self._order])
+        self.chosen[self._order] = np.maximum(np.diff(self._wanted), 0)
 
     def second(self, first: int, second: int) -> float:
         """Return the chance that of two drafts, in the order of their draws, the second is chosen.

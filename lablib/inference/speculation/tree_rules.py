@@ -87,17 +87,17 @@ def tree_optimal(
     """
     kept, following = np.zeros(len(p)), np.array(p)
     kept[0] = 1
-    now = drawn_from(q, drafts, parents)
     for row in range(len(p)):
-        siblings = [n for n, parent in enumerate(parents) if parent + 1 == row]
-        while siblings:
-            left, chosen = following[row], now[siblings[0]]
-            judged = {siblings.pop(0): 1.0}
-            if siblings and _same_draws(q, drafts, *judged, siblings[0]):
+        below = [n for n, parent in enumerate(parents) if parent + 1 == row]
+        done = 0
+        while done < len(below):
+            first, *later = below[done:]
+            left, chosen = following[row], without(q[first], [drafts[n] for n in below[:done]])
+            judged = {first: 1.0}  # how often each one is chosen
+            if later and _same_draws(q, drafts, first, later[0]):
                 pair = OptimalPair(left, chosen)
-                first, second = *judged, siblings.pop(0)
-                share = pair.second(drafts[first], drafts[second])
-                judged, chosen = {first: 1 - share, second: share}, pair.chosen
+                share = pair.second(drafts[first], drafts[later[0]])
+                judged, chosen = {first: 1 - share, later[0]: share}, pair.chosen
             here, kept[row] = kept[row], 0
             for n, share in judged.items():
                 token = drafts[n]
@@ -105,6 +105,7 @@ def tree_optimal(
                 kept[n + 1] = here * share * accept
                 kept[row] += here * share * (1 - accept)
             following[row] = normalised(np.maximum(left - chosen, 0), left)
+            done += len(judged)
     return Outcome(kept, following)
 
 
@@ -140,10 +141,15 @@ def path_to(node: int, parents: Sequence[int]) -> list[int]:
 
 def drawn_from(q: np.ndarray, drafts: Sequence[int], parents: Sequence[int]) -> list[np.ndarray]:
     """Return what each node was drawn from when its turn came: q without earlier siblings."""
-    rows = [np.array(row) for row in q]
-    for n, parent in enumerate(parents):
-        rows[n][[drafts[m] for m in range(n) if parents[m] == parent]] = 0
-    return [normalised(row, row) for row in rows]
+    siblings = ([m for m in range(n) if parents[m] == parents[n]] for n in range(len(q)))
+    return [without(row, [drafts[m] for m in each]) for row, each in zip(q, siblings, strict=True)]
+
+
+def without(q: np.ndarray, tokens: Sequence[int]) -> np.ndarray:
+    """Return ``q (V,)`` without some tokens, scaled to sum to 1."""
+    rest = np.array(q)
+    rest[list(tokens)] = 0
+    return normalised(rest, rest)
 
 
 def normalised(rest: np.ndarray, otherwise: np.ndarray) -> np.ndarray:
