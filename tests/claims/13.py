@@ -27,12 +27,14 @@ claim(
 exact = [bound(some) for n in (2, 3, 4) for some in combinations(range(4), n)]
 both_kept, taken = (judge(p, q, (3, 0))[0] for judge in (optimal, in_turn))
 claim(
-    'rule="optimal" reaches the bound, and still writes p.',
-    np.isclose(shares["optimal"], min(exact)) and np.allclose(written(optimal), p),
+    'rule="optimal" reaches the bound, more than the wrong rule kept, and still writes p.',
+    np.isclose(shares["optimal"], min(exact))
+    and np.allclose(written(optimal), p)
+    and shares["optimal"] > shares["each_by_itself"],
 )
 claim(
-    "It may do more than in_turn, because it looks at both words before it decides: of fog and sun "
-    "it takes sun, which the draft says too seldom, where in_turn has often taken fog already.",
+    "It can, because it looks at both words before it decides: of fog and sun it takes sun, which "
+    "the draft says too seldom, where in_turn has often taken fog already.",
     shares["optimal"] > shares["in_turn"]
     and np.isclose(both_kept[1], 1)
     and taken[0] > 0.2
@@ -84,20 +86,7 @@ claim(
     and min(worth[behind]) > 1.05 * sorted(q)[-3],  # of the third digit
 )
 at_rest = {key: trees.compute(*key, 8, lab.ALL, 1.0, toss=4) for key in shown}
-grows = at_rest["sums: an operand", "match"]
-left_out = [(q_of, name) for name, q_of, _, taken in grows["first"] if not taken]
-claim(
-    "So the dashed 6 comes before a first 9.",
-    [grows["names"][n] for n in rounds.path_to(8, grows["parents"])] == [*"3=6"]
-    and (grows["drafted"][8], "") > max(left_out)
-    and max(left_out)[1] == "9",
-)
 asked = at_rest["a story", "rejection"]
-used = sure.drafts.index(tokenizer.encode("3+3")[-1])
-claim(
-    "The draft's 3 is used up, and seldom stays.",
-    worth[used] > 0.2 and sure.reach[used] < 0.1 and sure.parents[used] < 0,
-)
 claim(
     "In a story, after finds a, most nodes are first words, for each is unlikely.",
     roots["a story", "match"] > 4 and wide.p[0][wide.drafts].max() < 0.5,
@@ -108,12 +97,8 @@ drawn = np.array(
         for name, toss in product(texts, range(10))
     ]
 )
-of_sums, of_story = drawn[:10], drawn[10:]  # of each toss what the tree yields, and the chain
+of_story = drawn[10:]  # of each toss what the tree yields, and the chain
 lead = of_story[:, 1] - of_story[:, 0]
-claim(
-    "The bars are ten tosses: on sums a tree promises from 2 to 8 tokens a call.",
-    round(of_sums[:, 0].min()) == 2 and round(of_sums[:, 0].max()) == 8,
-)
 claim(
     "In a story the chain yields more on average than the tree, which spends nodes on siblings "
     "that are seldom asked, or never.",
@@ -128,9 +113,6 @@ claim(
     np.isclose(bushy.reach[0], min(1, chance / says), atol=0.01)
     and bushy.reach[0] > max(0.9, 2 * chance),
 )
-
-# %% after head-run
-assert (ours == own).mean().item() > 0.5
 
 # %% after head-answer
 later = reach["head"][5] / reach["head"][0]
@@ -193,6 +175,8 @@ claim(
 
 # %% after worth-answer
 steps = np.arange(0, 0.51, 0.05)
+assert free == [False, False, True]
+assert not any(ahead("match", r, 0.1, 0.2) for r in steps)
 best = [worth.compute("match", *each) for each in product(steps, steps)]
 claim(
     "Let reading cost 0.1, a draft 0.1 and waiting 0.2: the best chain is ahead.",
@@ -202,11 +186,6 @@ claim(
     "If nobody waits, a tree is ahead under match wherever anybody is clearly ahead of plain "
     "decoding: move reading, and look at the left end.",
     all(d["tree"][0] > d["chain"] or d["chain"] < 1.03 for d in best),
-)
-claim(
-    "Cheaper reading doesn't bring it to the front: a chain's drafts are read as well, and the "
-    "rest of a round, the waiting, then weighs more.",
-    free == [False, False, True] and not any(ahead("match", r, 0.1, 0.2) for r in steps),
 )
 claim(
     "Choose rejection: with this pair no tree is ahead now, even without waiting.",
@@ -232,18 +211,12 @@ claim(
 )
 picture = at_rest["sums: an operand", "match"]["trails"]["chain"]
 (_, there, few), *_ = (each for each in picture if each[0] == 8)
-many = np.mean(a_call["chain of 8, drawn"])
 claim(
     "And why does the chain of eight fare better here than in the picture of the tree?",
     milliseconds["plain"] / milliseconds["chain of 8, drawn"] > few / there,
 )
 claim(
     "That picture stands at the hardest place of a sum, where eight drafts are paid for two "
-    "tokens.",
-    1.5 < few < 2.5,
-)
-claim(
-    "Whole sums have many sure words between the doubtful ones, so that a call writes more for the "
-    "same price.",
-    many > 1.3 * few,
+    "tokens; between such places the words are sure.",
+    1.5 < few < 2.5 and min(sure.p[sure.parents[n] + 1][sure.drafts[n]] for n in behind) > 0.99,
 )

@@ -31,7 +31,7 @@ import numpy as np
 
 
 class OptimalPair:
-    """What to do with any two drafts for a place.
+    """Two drafts for a place, any two, and which of them is judged.
 
     Args:
         p: the target's probabilities ``(V,)`` there.
