@@ -58,6 +58,7 @@ EDGES = {
     "nothing in common": ([0.5, 0.5, 0, 0], [0, 0, 0.5, 0.5]),
     "sure to 1e-13": ([0.3, 0.3, 0.4], [1 - 1e-13, 4e-14, 6e-14]),
     "sure of the wrong one": ([0, 0.5, 0.5], [1 - 1e-9, 4e-10, 6e-10]),
+    "hardly drafted, and wanted": ([0.3, 0.3, 0.2, 0.2], [1e-20, 1e-20, 0.5, 0.5]),
     "tiny beside large": ([0.4, 1e-18, 0.6], [0.6, 1e-20, 0.4]),
 }
 

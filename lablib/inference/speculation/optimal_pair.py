@@ -53,16 +53,16 @@ class OptimalPair:
         before = _sums(self._b)[:-1]
         self._both = _sums(q_of * before + self._b * self._q[:-1])
         ends = np.flatnonzero(np.diff(ratio[by_ratio], prepend=-1, append=np.inf))  # ties are alike
-        by_p = _sums(p_of)
-        excess = (self._both - by_p)[ends]
+        excess = (self._both - _sums(p_of))[ends]
         rises = np.maximum.accumulate(excess)
         need = np.minimum(rises, np.maximum.accumulate(excess[::-1])[::-1])
         self._cuts = ends[excess >= need]  # for every u
         self.most = 1 - float(rises[-1])
-        need = np.interp(self._q, self._q[ends], need)
-        self._wanted = by_p + need
+        slope = np.diff(need) / np.add.reduceat(q_of, ends[:-1])
+        chosen = np.maximum(p_of + q_of * np.repeat(slope, np.diff(ends)), 0)
+        self._wanted = _sums(chosen)
         self.chosen = np.zeros(len(p))
-        self.chosen[self._order] = np.maximum(np.diff(self._wanted), 0)
+        self.chosen[self._order] = chosen
 
     def second(self, first: int, second: int) -> float:
         """Return the chance that of two drafts, in the order of their draws, the second is chosen.
@@ -74,7 +74,8 @@ class OptimalPair:
         low = self._cuts[self._cuts <= left].max()
         high = self._cuts[self._cuts > left].min()
         chance, u = 0.0, 1.0
-        while high > right and u > 0:
+        # Of tokens so rare that their sum is lost in float64 the later one is chosen.
+        while high > right and u > 0 and self._q[high] > self._q[low]:
             sag = self._sag(self._both, low, high)
             ends = self._sag(self._wanted, low, high) / np.where(sag > 0, sag, np.inf)
             cut = int(np.argmax(ends))
