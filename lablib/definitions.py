@@ -33,7 +33,7 @@ FAST_PATHS = {
         f"own tokens under tree_{rule}": {
             "lablib.inference.speculation.tree_rules": f"tree_{rule} TREE_RULE.{rule}"
         }
-        for rule in ("rejection", "block")
+        for rule in ("rejection", "block", "optimal")
     },
     "compiled rules": {  # 11 to 20 %, 1 %
         _RULES: "rejection block RULE.rejection RULE.block",

@@ -34,7 +34,7 @@ you replace runs in its place at once.
         async_lm/plan.py              plan_runs
     12  speculation/trained_head.py   Head.propose, Watched
         course/replay/measure.py      measure_costs
-    13  speculation/tree_rules.py     tree_rejection
+    13  speculation/tree_rules.py     tree_rejection, tree_optimal
         speculation/draft_tree.py     grow
     14  engine/continuous_batch.py    ContinuousBatch.turn
     17  steering/constraints.py       Grammar.allowed, GrammarDrafter.propose

@@ -206,8 +206,8 @@ OPTIONS: dict[str, dict[str, str]] = {
         "draft_model": "None; a smaller model of the same vocabulary, or a drafter such as "
         "``NGram()``.",
         "draft_tokens": "4; at least 1, or of one prompt ``AdaptiveLength()``.",
-        "rule": 'None, which is "rejection"; "match", "coupled" or "block", another name in '
-        "``lablib.rules.RULE``, or a function such as these.",
+        "rule": 'None, which is "rejection"; "match", "coupled" or "block", with a ``Tree`` '
+        '"optimal", another name in ``lablib.rules.RULE``, or a function such as these.',
         "trace": "False; True keeps the verdicts of one prompt's rounds, in ``.rounds``.",
     },
     "How it is computed, which changes no text": {

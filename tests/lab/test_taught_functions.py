@@ -249,6 +249,7 @@ CALLS: dict[str, list[Call]] = {
     "Watched": [partial(speculate, draft=head)],
     "measure_costs": [foresee],
     "tree_rejection": by_tree_rule("rejection"),
+    "tree_optimal": by_tree_rule("optimal"),
     "grow": [partial(speculate, draft=new_tree), partial(speculate, draft=tree)],
 }
 

@@ -1,7 +1,7 @@
 """The widgets of lesson 13 compute what they say, and its rounds are the engine's."""
 
 import json
-from itertools import pairwise
+from itertools import pairwise, permutations
 
 from lablib import load
 from lablib.course.lessons.lesson_13 import rounds, sizes
@@ -101,7 +101,7 @@ def test_what_the_target_says_of_a_node_is_what_it_says_of_its_path(models, rule
                 assert one.p[row].argmax() == np.argmax(logits)
 
 
-@pytest.mark.parametrize("rule", rounds.RULES)
+@pytest.mark.parametrize("rule", ["match", "rejection", "optimal"])
 def test_the_engine_keeps_as_much_as_a_round_expects(models, rule):
     """On average: of the engine's rounds and the expected ones, over the same 60 seeds."""
     model, draft = models
@@ -412,7 +412,17 @@ def test_a_machine_that_waits_long_or_not_at_all_has_its_place(here):
 
 def test_places_end_before_an_operand_and_the_engine_writes_there():
     model, tokenizer = load("target", dtype=mx.float32)
-    operands, stories = rounds.places(model, tokenizer, token_classes, 2)
-    assert min(map(len, (operands, stories))) > 3
+    operands = rounds.before_operands(model, tokenizer, token_classes, 2)
+    assert len(operands) > 3
     assert not any(tokenizer.decode(text)[-1].isdigit() for text in operands)
     assert 1 <= rounds.engine_round(model, Tree(model, drawn=False), operands[0], 3, seed=1) <= 4
+
+
+def test_two_siblings_stay_in_turn_as_often_as_all_pairs_say():
+    p, q = np.random.default_rng(0).dirichlet(np.ones(6), 2)
+    kept = 0
+    for x, y in permutations(range(6), 2):
+        rows = np.tile(p, (3, 1)), np.tile(q, (2, 1))
+        stay = rounds.law("rejection", *rows, [x, y], [-1, -1]).kept[1:].sum()
+        kept += q[x] * q[y] / (1 - q[x]) * stay
+    assert rounds.in_turn(p, q) == pytest.approx(kept)

@@ -10,10 +10,13 @@ which they were drawn.
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import combinations, permutations
 from typing import Any
 
 import numpy as np
 from oracles.enumeration import Context, Language
+from scipy.optimize import linprog
+from scipy.sparse import csr_array
 
 Shape = tuple[Any, ...]
 Tree = tuple[tuple[int, ...], tuple[int, ...]]  # tokens, parents
@@ -120,3 +123,19 @@ def one_node(p: np.ndarray, q: np.ndarray, children: Sequence[int]) -> dict[int 
         q = q / q.sum() if q.sum() > 0 else q
     out[None] = still, p
     return out
+
+
+def most_kept(p: np.ndarray, q: np.ndarray, k: int = 2) -> float:
+    """How often one of ``k`` siblings can stay at most: a linear program over all sets of them."""
+    sets = list(combinations(np.flatnonzero(q).tolist(), k))
+    chances = np.zeros(len(sets))
+    for n, tokens in enumerate(sets):
+        for order in permutations(tokens):
+            left = np.append(q.sum(), q.sum() - np.cumsum(q[list(order)])[:-1])
+            chances[n] += np.prod(q[list(order)] / left)
+    # One variable for each token of each set: how often the set is drawn, and this token stays.
+    n, token = np.repeat(np.arange(len(sets)), k), np.array(sets).ravel()
+    used = np.concatenate([n, len(sets) + token]), np.tile(np.arange(len(n)), 2)
+    limits = csr_array((np.ones(2 * len(n)), used), shape=(len(sets) + len(p), len(n)))
+    found = linprog(-np.ones(len(n)), A_ub=limits, b_ub=np.concatenate([chances, p]))
+    return -found.fun

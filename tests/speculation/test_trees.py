@@ -207,11 +207,11 @@ def test_rows_of_a_batch_are_written_one_by_one():
     assert rows.tokens == alone.tokens
 
 
-@pytest.mark.parametrize("rule", ["match", "rejection", "coupled", "block"])
+@pytest.mark.parametrize("rule", ["match", "rejection", "coupled", "block", "optimal"])
 def test_stop_tokens_end_a_path(rule):
     model = target("llama3", peak=2)
     options = {"temperature": 1.0, "rule": rule, "trace": True, "stop_tokens": [2, 9, 13]}
-    for seed in range(12):
+    for seed in range(8):
         got, iterator = text(model, Tree(near(model, 0.1)), 8, seed=seed, **options)
         assert not set(got[:-1]) & {2, 9, 13}
         assert kv.offset(iterator.cache) == len(PROMPT) + len(got) - 1
@@ -221,7 +221,7 @@ def test_stop_tokens_end_a_path(rule):
             assert last.reached == last.accepted
 
 
-@pytest.mark.parametrize("rule", ["match", "rejection", "coupled", "block"])
+@pytest.mark.parametrize("rule", ["match", "rejection", "coupled", "block", "optimal"])
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
 def test_the_trace_and_the_numbers_say_what_happened(rule, temperature):
     model = target("llama3", peak=2)
@@ -330,6 +330,7 @@ def test_rules_and_lengths_that_know_no_trees_are_refused_by_name(monkeypatch):
     refuses("rule .* of trees.*got 'lossy'", model, Tree(model), rule="lossy")
     with pytest.raises(ValueError, match="lossy"):
         speculative_sample_n(model, Tree(model), PROMPT, 2, rule="lossy")
+    refuses("rule must be one of .*'block'.* got 'optimal'", model, model, rule="optimal")
     for length in (AdaptiveLength(), AdaptiveLength(costs=Costs((1.0, 1.5), 0.1))):
         refuses("draft_tokens must be a number", model, Tree(model), draft_tokens=length)
 

@@ -121,7 +121,7 @@ def test_each_token_of_a_large_vocabulary_keeps_its_probability_under_rejection(
 
 @pytest.mark.parametrize("size", [4096, LARGE])
 @pytest.mark.parametrize("kind", ["soft", "zero-tailed"])
-@pytest.mark.parametrize("name", ["rejection", "block"])
+@pytest.mark.parametrize("name", ["rejection", "block", "optimal"])
 def test_two_siblings_of_a_large_vocabulary_bias_nothing(name, kind, size):
     p, q, classes = models(size, 2, kind)
     target = np.array(sums.softmax(mx.array(p)), np.float64)

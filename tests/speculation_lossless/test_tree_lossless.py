@@ -113,7 +113,7 @@ SAME = 1e-5
 
 @pytest.mark.grid(lambda rule, options: rule == "rejection" or options == {})
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
-@pytest.mark.parametrize("rule", ["match", "rejection", "block"])
+@pytest.mark.parametrize("rule", ["match", "rejection", "block", "optimal"])
 def test_the_engine_writes_the_targets_distribution(explored, rule, options):
     target = model()
     assert off(explored, target, near(target, 0.6), rule, options, 2) < SAME
@@ -206,7 +206,7 @@ def surprise(target, rule, n=N, drafter=None, **shape):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("rule", ["match", "rejection", "coupled", "block"])
+@pytest.mark.parametrize("rule", ["match", "rejection", "coupled", "block", "optimal"])
 def test_100_000_draws_follow_the_target(rule, monkeypatch):
     monkeypatch.setattr(growth, "_AGREE", 1.0)  # more siblings
     statistic, bound = surprise(memoryless(), rule)

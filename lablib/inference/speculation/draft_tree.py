@@ -37,9 +37,9 @@ class Tree(Drafter):
     """A draft model, or a drafter that has one (``Head``, ``EarlyExit``), which drafts a tree.
 
     ``draft_tokens`` of the engine are its nodes, ``depth`` is the longest path (None: no bound).
-    ``drawn`` children keep most under ``rejection``, ``block`` and ``coupled``; under ``match``,
-    and always at temperature 0, the best do. A batch of texts is drafted for one by one. Models are
-    those of ``lablib.models``, with caches that keep an entry for each token.
+    ``drawn`` children keep most under ``optimal``, ``rejection``, ``block`` and ``coupled``; under
+    ``match``, and always at temperature 0, the best do. A batch of texts is drafted for one by one.
+    Models are those of ``lablib.models``, with caches that keep an entry for each token.
 
     Raises:
         ValueError, TypeError: ``draft`` has no model, ``depth`` is below 1.

@@ -43,11 +43,11 @@ one keeps half of what rejection keeps::
     rules.RULE["half"] = half
 
 Then ``rule="half"`` works, at temperature 0 too, where p and q are certain of one token. (With a
-drafter of trees only these four do: ``tree_rules.py``.) The helpers stand at the end: ``ratio_of``
-is p/q of each draft, 0 where nothing was drafted; ``padded`` appends the q of zeros;
-``one_by_one`` turns the chance of each draft into that of each length; ``scaled`` makes rows sum to
-1. The engine refuses an outcome that is no distribution. It doesn't ask whether a rule is lossless:
-``lablib.bias(half)`` enumerates it, and is 0, up to rounding, if so.
+drafter of trees these four do, and those of ``tree_rules.TREE_RULE``.) The helpers stand at the
+end: ``ratio_of`` is p/q of each draft, 0 where nothing was drafted; ``padded`` appends the q of
+zeros; ``one_by_one`` turns the chance of each draft into that of each length; ``scaled`` makes rows
+sum to 1. The engine refuses an outcome that is no distribution. It doesn't ask whether a rule is
+lossless: ``lablib.bias(half)`` enumerates it, and is 0, up to rounding, if so.
 """
 
 from collections.abc import Callable, Sequence
@@ -56,6 +56,7 @@ from typing import Any
 
 from lablib.definitions import in_use, remember
 from lablib.inference.sampling.sums import running, total
+from lablib.inference.speculation.tree_rules import TREE_RULE
 from lablib.validation import BadType, BadValue, function, one_of, returned, shown
 
 import mlx.core as mx
@@ -145,11 +146,12 @@ def named(rule: Any, trees: bool = False) -> Any:
         if rule not in BUILT_IN.values() and not trees:
             return rule
         rule = rule.__name__
-    rule = one_of("rule", "rejection" if rule is None else rule, RULE)
-    function(f"RULE[{rule!r}]", RULE[rule])
+    known = {**TREE_RULE, **RULE} if trees else RULE
+    rule = one_of("rule", "rejection" if rule is None else rule, known)
+    function(f"RULE[{rule!r}]", known[rule])
     if trees:
-        one_of("rule (of a drafter of trees)", rule, OF_TREES)
-        if in_use(RULE, rule, BUILT_IN, globals()) is not BUILT_IN[rule]:
+        one_of("rule (of a drafter of trees)", rule, dict.fromkeys((*OF_TREES, *TREE_RULE)))
+        if rule in RULE and in_use(RULE, rule, BUILT_IN, globals()) is not BUILT_IN[rule]:
             cure = "put one for trees into tree_rules.TREE_RULE"
             raise BadValue(f"rule {rule!r} was replaced by a function of chains: {cure}")
     return rule

@@ -46,7 +46,7 @@ class SpeculativeTokenIterator(DecodingIterator):
         draft_tokens: how many tokens to draft in a round (γ), or ``AdaptiveLength()``. Near
             ``max_tokens`` it is fewer: one place is left for the target's own token.
         rule: a name in ``rules.RULE``, such as "match" or "block", or a function such as these;
-            None means "rejection".
+            with a drafter of trees one in ``tree_rules.TREE_RULE``, too; None means "rejection".
         cache, draft_cache: the state that earlier tokens, the same ones, left behind in the target
             and in a draft model; changed in place.
         cached_tokens: as in ``TokenIterator``, those of both caches.

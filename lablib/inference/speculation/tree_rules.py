@@ -4,15 +4,17 @@ A node is a drafted token, its *parent* the draft before it; -1 is the root, whe
 The children of a node were drawn from the draft's q there one after the other, each without those
 before it (Yang et al. 2024, 2402.14160); or they were certain, and q is one-hot.
 
-These are the rules of their names in ``rules.py``, and a chain is a tree. In the ``Outcome`` entry
-n + 1 is the path that ends with node n, entry 0 that without a draft. The engine plays ``match``
-and ``coupled`` out: it draws the target's own token, and goes to the child that equals it.
+These are the rules of their names in ``rules.py``, and a chain is a tree; ``optimal`` is for trees
+only, as of single drafts nothing keeps more than rejection. In the ``Outcome`` entry n + 1 is the
+path that ends with node n, entry 0 that without a draft. The engine plays ``match`` and ``coupled``
+out: it draws the target's own token, and goes to the child that equals it.
 """
 
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from lablib.definitions import FastPath, in_use, remember
+from lablib.inference.speculation.optimal_pair import OptimalPair
 
 import numpy as np
 
@@ -75,7 +77,46 @@ def tree_block(
     return Outcome(kept, following)
 
 
-TREE_RULE = {"rejection": tree_rejection, "block": tree_block}
+def tree_optimal(
+    p: np.ndarray, q: np.ndarray, drafts: Sequence[int], parents: Sequence[int]
+) -> Outcome:
+    """Judge the children of a node by twos, each two as well as any rule can; arguments as above.
+
+    Nobody keeps more of two siblings (``optimal_pair.py``). The next two get the p that these left,
+    and a last odd one is judged by rejection: of three and more that isn't quite the most.
+    """
+    kept, following = np.zeros(len(p)), np.array(p)
+    kept[0] = 1
+    for row in range(len(p)):
+        below = [n for n, parent in enumerate(parents) if parent + 1 == row]
+        done = 0
+        while done < len(below):
+            first, *later = below[done:]
+            left, chosen = following[row], without(q[first], [drafts[n] for n in below[:done]])
+            judged = {first: 1.0}  # how often each one is chosen
+            if later and _same_draws(q, drafts, first, later[0]):
+                pair = OptimalPair(left, chosen)
+                share = pair.second(drafts[first], drafts[later[0]])
+                judged, chosen = {first: 1 - share, later[0]: share}, pair.chosen
+            here, kept[row] = kept[row], 0
+            for n, share in judged.items():
+                token = drafts[n]
+                accept = min(1, left[token] / chosen[token]) if chosen[token] > 0 else 0
+                kept[n + 1] = here * share * accept
+                kept[row] += here * share * (1 - accept)
+            following[row] = normalised(np.maximum(left - chosen, 0), left)
+            done += len(judged)
+    return Outcome(kept, following)
+
+
+def _same_draws(q: np.ndarray, drafts: Sequence[int], first: int, second: int) -> bool:
+    """Return whether two siblings can have been drawn from one q: certain ones were not."""
+    return bool(q[first][[drafts[first], drafts[second]]].all()) and np.array_equal(
+        q[first], q[second]
+    )
+
+
+TREE_RULE = {"rejection": tree_rejection, "block": tree_block, "optimal": tree_optimal}
 _TAUGHT = dict(TREE_RULE)
 remember(__name__)
 _OWN_TOKENS = {rule: FastPath(f"own tokens under tree_{rule}") for rule in TREE_RULE}
@@ -100,10 +141,15 @@ def path_to(node: int, parents: Sequence[int]) -> list[int]:
 
 def drawn_from(q: np.ndarray, drafts: Sequence[int], parents: Sequence[int]) -> list[np.ndarray]:
     """Return what each node was drawn from when its turn came: q without earlier siblings."""
-    rows = [np.array(row) for row in q]
-    for n, parent in enumerate(parents):
-        rows[n][[drafts[m] for m in range(n) if parents[m] == parent]] = 0
-    return [normalised(row, row) for row in rows]
+    siblings = ([m for m in range(n) if parents[m] == parents[n]] for n in range(len(q)))
+    return [without(row, [drafts[m] for m in each]) for row, each in zip(q, siblings, strict=True)]
+
+
+def without(q: np.ndarray, tokens: Sequence[int]) -> np.ndarray:
+    """Return ``q (V,)`` without some tokens, scaled to sum to 1."""
+    rest = np.array(q)
+    rest[list(tokens)] = 0
+    return normalised(rest, rest)
 
 
 def normalised(rest: np.ndarray, otherwise: np.ndarray) -> np.ndarray:

@@ -25,6 +25,7 @@ from lablib.inference.sampling.row import Row, key_of
 from lablib.inference.sampling.text_sampler import TextSampler
 from lablib.inference.speculation import tree_rules
 from lablib.inference.speculation.costs import Costs
+from lablib.inference.speculation.optimal_pair import OptimalPair
 from lablib.inference.speculation.speculative_iterator import own_reader
 from lablib.inference.speculation.tree_rules import TREE_RULE, path_to
 from lablib.validation import one_of
@@ -183,28 +184,59 @@ def judged(drafts: Drafts, p: np.ndarray, rule: str) -> Round:
     return Round(tokens, parents, p, *law(rule, p, q, tokens, parents))
 
 
-def places(
+def written(
+    target: Any, tokenizer: Any, task: str, count: int
+) -> list[tuple[Any, list[int], list[int]]]:  # fmt: skip
+    """Return problems of a task, their prompts, and what the target writes after each."""
+    problems = TASKS[task].problems(13, count)
+    prompts = [tokenizer.encode(problem.prompt) for problem in problems]
+    seeds = [SamplerOptions(seed=j) for j in range(count)]
+    stop = tokenizer.eos_token_ids
+    found = sample_many(target, prompts, seeds, max_tokens=60, stop_tokens=stop)
+    return list(zip(problems, prompts, [each.tokens[0] for each in found], strict=True))
+
+
+def before_operands(
     target: Any, tokenizer: Any, token_classes: Callable[..., list[str]], count: int = 12
-) -> tuple[list[list[int]], list[list[int]]]:
-    """Return texts of the target's own: of sums, each ends before an operand; and of a story.
+) -> list[list[int]]:
+    """Return sums of the target's own, each of which ends before an operand.
 
     ``token_classes(problem, tokens)`` says of each token what it is.
     """
-
-    def written(task: str, count: int) -> list[tuple[Any, list[int], list[int]]]:
-        problems = TASKS[task].problems(13, count)
-        prompts = [tokenizer.encode(problem.prompt) for problem in problems]
-        seeds = [SamplerOptions(seed=j) for j in range(count)]
-        stop = tokenizer.eos_token_ids
-        found = sample_many(target, prompts, seeds, max_tokens=60, stop_tokens=stop)
-        return list(zip(problems, prompts, [each.tokens[0] for each in found], strict=True))
-
-    operands = []
-    for problem, prompt, tokens in written("sums", count):
+    places = []
+    for problem, prompt, tokens in written(target, tokenizer, "sums", count):
         kinds = token_classes(problem, tokens)
-        operands += [[*prompt, *tokens[:k]] for k, kind in enumerate(kinds) if kind == "operand"]
-    ((_, prompt, tokens),) = written("stories", 1)
-    return operands, [[*prompt, *tokens[:k]] for k in range(4, len(tokens) - 8, 3)]
+        places += [[*prompt, *tokens[:k]] for k, kind in enumerate(kinds) if kind == "operand"]
+    return places
+
+
+def two_siblings(
+    target: Any, draft: Any, tokenizer: Any, task: str, count: int = 8
+) -> np.ndarray:  # fmt: skip
+    """Return how often a draft is kept ``(count, 3)``, in texts of the target's own.
+
+    Of each text the mean over its places, at temperature 1: of one draft, of two that are judged in
+    turn, and of two that are judged optimally.
+    """
+    means = []
+    for _, prompt, tokens in written(target, tokenizer, task, count):
+        text = mx.array([[*prompt, *tokens]])
+        p, q = (chances(model(text)[0, len(prompt) - 1 : -1], 1.0) for model in (target, draft))
+        one = np.minimum(p, q).sum(axis=-1)
+        both = [(in_turn(*rows), OptimalPair(*rows).most) for rows in zip(p, q, strict=True)]
+        means.append([one.mean(), *np.mean(both, axis=0)])
+    return np.array(means)
+
+
+def in_turn(p: np.ndarray, q: np.ndarray) -> float:
+    """Return how often one of two siblings is kept by rejection: of all pairs, ``p, q (V,)``."""
+    refused, rest = np.maximum(q - p, 0), np.maximum(p - q, 0)
+    first = np.flatnonzero(refused)
+    others = q / np.maximum(1 - q[first], 1e-12)[:, None]  # what the second is drawn from
+    others[np.arange(len(first)), first] = 0
+    wanted = tree_rules.normalised(rest, rest)
+    kept_second = np.minimum(wanted, others).sum(axis=-1)
+    return float(np.minimum(p, q).sum() + refused[first] @ kept_second)
 
 
 def engine_round(
