@@ -88,7 +88,7 @@ claim(
 
 # %% after predict-rounds-answer
 claim(
-    "The picture opens on an addition, at the round whose rejected draft had the highest p.",
+    "It opens where a rejected draft had the highest p.",
     rejected[1] == shown.values["text"] == "sums" and shown.values["round"] == rejected[2],
 )
 claim(

@@ -167,8 +167,8 @@ claim(
     np.allclose(shares, np.maximum(p - q, 0) / np.maximum(p - q, 0).sum()),
 )
 claim(
-    "When the last one is judged, what was refused at the left, 0.10 and 0.30, stands at the right "
-    "as 0.20 and 0.20, and the bars reach the lines.",
+    "When the last one is judged, the 0.10 and 0.30 refused at the left stand at the right as 0.20 "
+    "and 0.20, and the bars reach the lines.",
     np.allclose((q * (1 - seen[4]["keep"]))[2:], [0.1, 0.3])
     and np.allclose(seen[4]["added"], [0.2, 0.2, 0, 0])
     and np.allclose(tops[4], p),
@@ -254,7 +254,8 @@ claim(
     rounds.values["rule"] == lab.ACCEPT_BUG and errors[lab.ACCEPT_BUG] > 0.1,
 )
 claim(
-    "Choose another rule, and each bar fills its outline: whole texts are right, too.",
+    "Choose another rule, and each bar fills its outline: whole texts are right, too, because each "
+    "letter is right given the text before it.",
     len(errors) == 3 and max(errors["match"], errors["rejection"]) < 1e-9,
 )
 claim(

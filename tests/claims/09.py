@@ -156,7 +156,7 @@ claim(
     == [98, 87],
 )
 claim(
-    "Still it gains little by the clock, since each draft costs half a token.",
+    "Still it gains little, since each draft costs half a token.",
     all(clock[task][half] < 1.3 < clock[task]["small model"] for task in ("edits", "stories"))
     and len(target.layers) == 2 * len(first_layers(target, 4).layers),
 )
