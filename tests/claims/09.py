@@ -202,11 +202,13 @@ claim(
     "Prices and tokens tell who wins on each task, from a few texts and without a race.",
     all(clock[task][name] > 0.85 * max(clock[task].values()) for task, name in best.items()),
 )
-shares = {task: len(some[task][0]) / len(texts[task][1]) for task in some}
+alone = lablib.TokenIterator(target, texts["edits"][0], **options)
+written_alone = len(list(alone))
 claim(
-    "They leave out that the prompt is read in any case, and it weighs most where the text is "
-    "short, as on edits.",
-    max(shares, key=shares.get) == "edits" == min(texts, key=lambda task: len(texts[task][1])),
+    "They leave out the two calls that plain decoding takes beyond its tokens (lesson 07), and "
+    "these weigh most where the text is short, as on edits.",
+    alone.stats["target_calls"] == written_alone + 2
+    and min(texts, key=lambda task: len(texts[task][1])) == "edits",
 )
 
 # %% after summary
