@@ -77,7 +77,7 @@ claim(
 )
 story = speculative(tokenizer.encode(TASKS["stories"].problems(7, 3)[-1].prompt))[1].stats
 claim(
-    "In the story each draft that was judged was accepted, so α is 1.",
+    "In the story each draft that was reached was accepted, so α is 1.",
     story["alpha"] == 1 and story["total_accepted"] == story["total_reached"],
 )
 claim(
@@ -107,8 +107,7 @@ claim(
     f"{accepted[0]:.2f}" == "0.07" and accepted[1] == "Hello world",
 )
 claim(
-    "On Hello world, which these models don't know, fewer drafts are accepted than elsewhere, and "
-    "the text is still the target's own.",
+    "On Hello world, which these models don't know, fewer drafts are accepted than elsewhere.",
     unknown.stats["total_accepted"] / unknown.stats["total_reached"]
     < min(
         sum(r.accepted for r in each) / sum(r.reached for r in each)
@@ -249,11 +248,6 @@ claim(
     "sets γ = 5 apart.",
     all(abs(gains[1:] / gains[:-1] - four.alpha) < 1e-9),
 )
-took = [sum(map(len, each)) for each in dashboard.compute(4, "sums")["rounds"]]
-claim(
-    "Yet the carpet's five texts took 50 calls with γ = 4 and 32 with γ = 5.",
-    took == [50, 32],
-)
 
 # %% after theory-clock-answer
 claim(
@@ -277,20 +271,18 @@ claim(
     all(stats[0, text]["target_calls"] == stats[0, text]["tokens"] + 2 for text in range(5)),
 )
 claim(
-    "With drafts the first round reads the prompt, so the clock may lie above the promise.",
+    "With drafts the first round reads the prompt.",
     all(each["target_calls"] == each["rounds"] for (gamma, _), each in stats.items() if gamma),
+)
+claim(
+    "The prices, too, are those of another moment, so the clock lies near the promise, and not on "
+    "it.",
+    all(0.6 < measured[gamma] / promised[gamma] < 1.6 for gamma in gammas),
 )
 
 
 # %% after on-smollm2-answer
 said = smollm2.stored("07")
-short = lablib.generate(target, tokenizer, problem.prompt, temperature=0.0, max_tokens=8).stats
-claim(
-    "(One of the 49 calls reads the prompt.)",
-    short["target_calls"] == 1 + short["tokens"]
-    and short["token_forwards"] == short["prompt_tokens"] - 1 + short["tokens"]
-    and all("    49 calls of the model" in line for line in smollm2.stored("07")[1::2]),
-)
 claim("The text is the same, in fewer calls.", all("the same text: True" in s for s in said[::2]))
 numbers = [[float(n) for n in re.findall(r"\d+\.?\d*", line)] for line in said[1::2]]
 claim(

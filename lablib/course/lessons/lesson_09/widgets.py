@@ -30,7 +30,7 @@ FATES = {
     "bonus": ("#FFFFFF", "bonus: the target’s own, no guess was wrong"),
     "nothing": (TINTS[4], "nothing was drafted"),
 }
-BETWEEN = 0.2  # rounds, in tokens
+BETWEEN = 0.12  # rounds, in tokens
 LINE = 20  # cells of one line at most: in more a word has no room
 
 
@@ -132,7 +132,7 @@ class Sources(ChartExplorer):
             (-row, f"{_whole(name)}: {_whole(f'{calls} calls, {1000 * first[name]:.0f} ms')}")
             for row, (name, calls) in enumerate(data["calls"].items())
         ]
-        title = f"one text of {data['task']}; plain decoding: {whole} calls, "
+        title = f"one text of {data['task']}; plain decoding: {whole} tokens, "
         title += f"{1000 * first['plain']:.0f} ms"
         high = 110 + 70 * (self._lines - 1)
         return panel(title, axis(0, 1, "", ()), y | {"ticks": ticks}, high=high, side=138)
