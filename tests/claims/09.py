@@ -7,16 +7,16 @@ import numpy as np
 # %% after by-hand-size-answer
 claim(
     "The last the before was followed by cat, and the last sat on the by mat.",
-    (looked_up(longer, 1, 1), looked_up(longer, 1, 3)) == (["cat"], ["mat"]),
+    (what_followed(longer, 1, 1), what_followed(longer, 1, 3)) == (["cat"], ["mat"]),
 )
 claim(
     "A single word stands in many places, so that what followed it says little.",
     longer[:-1].count("the") == 3,
 )
-claim("Six words in a row have not been there before.", looked_up(longer, 1, 6) == [])
+claim("Six words in a row have not been there before.", what_followed(longer, 1, 6) == [])
 claim(
     "So the longer the run that is found again, the better the guess, but the rarer it is found.",
-    (longer[:-1].count("the"), looked_up(longer, 1, 6)) == (3, []),
+    (longer[:-1].count("the"), what_followed(longer, 1, 6)) == (3, []),
 )
 
 # %% after by-hand-cost-answer

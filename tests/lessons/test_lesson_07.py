@@ -269,7 +269,7 @@ def test_the_carpet_has_what_was_counted() -> None:
     caption = widget.set(draft_tokens=3, task="edits")
     three, four = (f"a round writes {each.tokens_per_round:.2f} tokens" for each in counted)
     assert caption.startswith(f"On edits: with γ = 3 {three}, and ")
-    assert f"; with γ = 4 {four}, and {1 - counted[1].alpha:.0%} of the judged" in caption
+    assert f"; with γ = 4 {four}, and {1 - counted[1].alpha:.0%} of the reached" in caption
     assert widget.controls["draft_tokens"].max == 7  # beside it stands one more
 
 
