@@ -90,8 +90,8 @@ class Overlap(ChartExplorer):
             sides, top = [i - 0.35, i + 0.35], kept[i] + added[i]
             note = f"{word}: {kept[i]:.2f} kept and {added[i]:.2f} added, of p = {p[i]:.2f}."
             right += [
-                {"bar": [*sides, 0, kept[i]], **_area(kept[i], KEPT), "note": note},
-                {"bar": [*sides, kept[i], top], **_area(added[i], REFUSED), "note": note},
+                {"bar": [*sides, 0, kept[i]], **_area(kept[i], KEPT, 0.07), "note": note},
+                {"bar": [*sides, kept[i], top], **_area(added[i], REFUSED, 0.07), "note": note},
                 {"bar": [i - 0.41, i + 0.41, 0, q[i]], "fill": COLOURS[5], "hollow": True},
                 {"line": [[i - 0.45, p[i]], [i + 0.45, p[i]]], "wide": 3},
             ]
@@ -122,9 +122,9 @@ class Overlap(ChartExplorer):
         )
 
 
-def _area(size: float, fill: str) -> dict[str, str]:
-    """Return the look of a kept or a refused share, which bears its size if it has one."""
-    words = {"text": f"{size:.2f}"} if size >= 0.005 else {}
+def _area(size: float, fill: str, least: float = 0.005) -> dict[str, str]:
+    """Return the look of a kept or a refused share, which bears its size where it has room."""
+    words = {"text": f"{size:.2f}"} if size >= least else {}
     return {"fill": fill, **words, **({"colour": "#FFFFFF"} if fill == KEPT else {})}
 
 
