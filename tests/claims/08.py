@@ -147,7 +147,10 @@ claim(
     "refused.",
     np.allclose(seen[4]["keep"], np.minimum(1, p / q)),
 )
-claim("So areas are probabilities.", np.allclose(seen[4]["kept"], q * np.minimum(1, p / q)))
+claim(
+    "So areas are probabilities, and the numbers in them say how large they are.",
+    np.allclose(seen[4]["kept"], q * np.minimum(1, p / q)),
+)
 claim(
     "Then turn the draft's distance from 1, the q from above, to 0, where q = p.",
     np.allclose(overlap.compute(0.0, 1.0, "rejection")["q"], p),
@@ -164,8 +167,11 @@ claim(
     np.allclose(shares, np.maximum(p - q, 0) / np.maximum(p - q, 0).sum()),
 )
 claim(
-    "When the last one is judged the bars reach the lines, and no bar has ever crossed one.",
-    np.allclose(tops[4], p) and all((top < p + 1e-12).all() for top in tops),
+    "When the last one is judged, the 0.10 and 0.30 refused at the left stand at the right as 0.20 "
+    "and 0.20, and the bars reach the lines.",
+    np.allclose((q * (1 - seen[4]["keep"]))[2:], [0.1, 0.3])
+    and np.allclose(seen[4]["added"], [0.2, 0.2, 0, 0])
+    and np.allclose(tops[4], p),
 )
 near = overlap.compute(0.0, 1.0, "rejection")
 claim("At distance 0 every coin falls below its mark.", np.allclose(near["keep"], 1))
@@ -235,28 +241,27 @@ claim(
     "So each round ends in one of 27 texts.",
     len(rounds.texts) == 27 and {len(text) for text in rounds.texts} == {3},
 )
+claim("The engine has two more rules.", {*rules.RULE} == {"match", "rejection", "coupled", "block"})
+tables = np.array(target_table), np.array(draft_table)
 claim(
-    "The engine has four rules, of which you know two. coupled lets the two models share their "
-    "random numbers, and block judges all drafts of a round together.",
-    {*rules.RULE} == {"match", "rejection", "coupled", "block"},
+    "The other, block, judges all drafts of a round together, and so it keeps a little more of a "
+    "round than rejection, though no more at one position.",
+    1e-3 < lossless.one_round(rules.block, *tables, 0, 2)[1] - letters["rejection"] < 0.1
+    and lossless.one_token(rules.block, p, q)[0].sum() < 1 - tv + 1e-9,
 )
 claim(
     "The picture opens with the bug, whose bars miss their outlines.",
     rounds.values["rule"] == lab.ACCEPT_BUG and errors[lab.ACCEPT_BUG] > 0.1,
 )
 claim(
-    "Choose any other rule, and each bar fills its outline: whole texts are right, too.",
-    max(errors[name] for name in rules.RULE) < 1e-9 and len(errors) == len(rules.RULE) + 1,
+    "Choose another rule, and each bar fills its outline: whole texts are right, too, because each "
+    "letter is right given the text before it.",
+    len(errors) == 3 and max(errors["match"], errors["rejection"]) < 1e-9,
 )
 claim(
-    "The rule block judges all drafts at once, and for it the list of all 27 texts is the "
-    "evidence.",
-    errors["block"] < 1e-9,
-)
-claim(
-    "The four rules keep more or less, but none of them loses anything.",
-    max(lossless.bias(rule) for rule in rules.RULE.values()) < 1e-9
-    and len({round(letters[name], 2) for name in rules.RULE}) == 4,
+    "The two rules keep different amounts, but neither of them loses anything.",
+    max(lossless.bias(rule) for rule in (rules.match, rules.rejection)) < 1e-9
+    and letters["rejection"] > letters["match"] + 0.1,
 )
 fastest = max(letters, key=letters.get)
 claim("The bug that keeps every draft is the fastest of all.", fastest == lab.ACCEPT_BUG)
@@ -321,25 +326,23 @@ claim(
     and np.mean(greedy) < np.mean([np.minimum(*row).sum() for row in first]) - 0.1,
 )
 claim(
-    "Elsewhere sampling keeps less.",
-    all(sampled[task].share < greedily[task].share for task in ("stories", "edits")),
-)
-claim(
     "Here is, for each task, the place at which the two models share least:",
     all(each.hardest.shared == min(p.shared for p in each.places) for each in sampled.values()),
 )
 
 # %% after theory-places-answer
 claim(
-    "A few places decide.",
-    all(len(hard[task]) < 0.1 * sampled[task].judged and lost[task] > 0.4 for task in sampled),
+    "A few places lose about half of what is lost.",
+    all(
+        len(hard[task]) < 0.1 * sampled[task].judged and 0.4 < lost[task] < 0.65 for task in sampled
+    ),
 )
 ends = {task: [tokenizer.decode(place.before) for place in each] for task, each in hard.items()}
 doubts = [both_say(place)[1] for place in hard["stories"]]
 pronouns = [tokenizer.encode(f" {word}")[-1] for word in ("he", "she")]
 claim(
-    "In a story it is the word that refers to Emma, where the small model doubts between he and "
-    "she.",
+    "In a story it is, for example, the word that refers to Emma, where the small model doubts "
+    "between he and she.",
     "Emma, and" in tokenizer.decode(sampled["stories"].hardest.before)
     and all(doubt[pronouns].min() > 0.3 and doubt[pronouns].sum() > 0.97 for doubt in doubts),
 )
@@ -375,11 +378,15 @@ numbers = [[float(each.strip(",")) for each in (line[1], line[3], line[5])] for 
 *each_of_four, whole = numbers
 claim("SmolLM2-135M answers four questions at temperature 1.", len(each_of_four) == 4)
 claim(
-    "The same rule keeps its promise with a vocabulary of 49,152 tokens.",
+    "With a vocabulary of 49,152 tokens the counts agree with the promises, too.",
     all(abs(kept - promised) <= spread for kept, promised, spread in numbers),
 )
 claim(
-    "It keeps less than on our tasks: what the two models share is what the promised numbers say.",
+    "But four short answers test it weakly: within ± 0.15 many a bug would pass.",
+    round(np.mean([spread for *_, spread in each_of_four]), 2) == 0.15,
+)
+claim(
+    "It keeps less than on our tasks.",
     whole[0] < min(each.share for each in sampled.values()) - 0.2,
 )
 
@@ -401,5 +408,9 @@ claim(
     and all(
         lossless.one_token(rule, p, q)[0].sum() < 1 - tv + 1e-9 for rule in rules.RULE.values()
     ),
+)
+claim(
+    "A few hard places of a text lose about half of the rest.",
+    all(0.4 < each < 0.65 for each in lost.values()),
 )
 claim("Match keeps Σ p·q.", np.isclose(by_match, p @ q))

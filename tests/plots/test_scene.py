@@ -231,7 +231,7 @@ def test_nothing_jumps_and_nothing_is_too_small_to_read(page, shown, width):
             assert len(heads) == 2
             assert sum("of the target" in each and each[0].isdigit() for each in said) == 2
             words = " ".join(said)
-            for entry in ("kept: the draft", "refused: the draft", "bonus: the target’s own"):
+            for entry in ("accepted: the draft", "rejected: the draft", "bonus: the target’s own"):
                 assert entry in words
         letters = every(page, "svg text", "parseFloat(getComputedStyle(e).fontSize)")
         assert min(letters) >= (13 if width > 700 else 11)
@@ -276,10 +276,10 @@ def test_what_is_told_of_a_token_is_its_fate(page):
     text = GreedyText("sums", *3 * (tuple("abcdef"),), *2 * ((0.25,) * 6,), (True, True, False) * 2)
     opened(page, Acceptance([text]), moves=False)(draft_tokens=2)
     told = walked(page, "RRR")
-    assert told[0].endswith("draft 1 of round 1, “a” (q = 0.25, p = 0.25), is kept.")
-    assert told[2].endswith("the bonus of round 1, behind 2 kept drafts; nothing is drafted here.")
+    assert told[0].endswith("draft 1 of round 1, “a” (q = 0.25, p = 0.25), is accepted.")
+    assert told[2].endswith("round 1, behind 2 accepted drafts; nothing is drafted here.")
     told = walked(page, "DRR")
-    assert told[0].endswith("draft 3 of round 1, “c” (q = 0.25, p = 0.25), is refused.")
+    assert told[0].endswith("draft 3 of round 1, “c” (q = 0.25, p = 0.25), is rejected.")
 
 
 @pytest.mark.parametrize("width", [1000, 752, 366, 290])

@@ -25,8 +25,9 @@ QUESTIONS = [
     ),
     Question(
         "07.q4",
-        "Reading several tokens takes no longer than reading one. From which α on do drafts pay?",
-        ("above the price of a drafted token, in plain tokens", "only above one half"),
+        "A round has a single draft. It must be drafted, and the target reads one token more. From "
+        "which chance α of being accepted on does it pay?",
+        ("above this price, in plain tokens", "above one half, whatever the price"),
     ),
     Question(
         "07.m1",

@@ -127,7 +127,7 @@ class RoundByRound(ChartExplorer):
         wide = max(self._widest, len(data["drafted"]))  # nothing jumps while the rounds play
         x = axis(-0.6, wide + 0.6, "", [*enumerate(names)], bare=True)
         y = axis(0, 1.3, "", (0, 0.5, 1))
-        keys = [(WARM, "draft's q", True), (TINTS[4], "bars: target's p (grey: not judged)")]
+        keys = [(WARM, "draft's q", True), (TINTS[4], "bars: target's p (grey: not reached)")]
         dress = {"texts": self._texts, "looks": LOOKS, "about": "text so far"}
         notes = [f"{LOOKS[look][1]}." if look >= 0 else "This was given." for look in data["looks"]]
         before = len(notes) - data["new"]
@@ -148,7 +148,7 @@ class RoundByRound(ChartExplorer):
             marks.append({"bar": bar, "fill": LOOKS[OWN_TOKEN[data["kind"]]][0], "note": note})
         marks = [mark | ({} if mark.get("hollow") else {"edge": WARM}) for mark in marks]
         rejected = f"✗ → {own}" if own else "✗ rejected"
-        says = {"accepted": "✓ kept", "rejected": rejected, "not reached": "not judged"}
+        says = {"accepted": "✓ accepted", "rejected": rejected, "not reached": "not reached"}
         words = [says[verdict] for verdict in data["verdicts"]]
         if own is not None:
             words.append(data["kind"])

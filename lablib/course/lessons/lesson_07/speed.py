@@ -9,19 +9,16 @@ from typing import Any
 
 from lablib.course.plots.chart import Chart, ChartExplorer
 from lablib.course.plots.charts import axis, curves, panel
-from lablib.course.plots.explorer import choice, slider
+from lablib.course.plots.explorer import slider
 from lablib.course.plots.pictures import COLOURS
 from lablib.course.replay.rounds import LONGEST
 from lablib.inference.speculation.costs import Costs, best_draft_tokens, expected_tokens, speedup
 
-HERE, TEXTBOOK = "as measured here", "free (textbook)"
 PROMISED, MEASURED, COUNTED = 3, 2, 0  # their looks
 
 
 class LengthCurves(ChartExplorer):
     """Yield and cost of a round against γ, and the speed-up that is their quotient.
-
-    Reading drafts costs what was measured, or nothing more than reading one token.
 
     Args:
         costs: measured on this machine.
@@ -29,15 +26,12 @@ class LengthCurves(ChartExplorer):
     """
 
     def __init__(self, costs: Costs, alpha: float = 0.5) -> None:
-        self.costs = {HERE: costs, TEXTBOOK: Costs.from_ratio(costs.draft / costs.forward(1))}
-        super().__init__(
-            alpha=slider(alpha, 0.0, 1.0, 0.05, label="acceptance α"),
-            verification=choice(HERE, [HERE, TEXTBOOK], label="reading drafts is"),
-        )
+        self.costs = costs
+        super().__init__(alpha=slider(alpha, 0.0, 1.0, 0.05, label="acceptance α"))
 
-    def compute(self, alpha: float, verification: str = HERE) -> dict[str, Any]:
+    def compute(self, alpha: float) -> dict[str, Any]:
         """Return tokens, cost (in plain tokens) and speed-up of γ = 0 ... 8, and the best γ."""
-        costs, gammas = self.costs[verification], range(LONGEST + 1)
+        costs, gammas = self.costs, range(LONGEST + 1)
         return {
             "alpha": alpha,
             "best": best_draft_tokens(alpha, costs, LONGEST),
@@ -50,9 +44,8 @@ class LengthCurves(ChartExplorer):
         """Draw yield and cost at the left, their quotient at the right, its peak ringed."""
         gammas = range(LONGEST + 1)
         x = axis(-0.4, LONGEST + 0.4, "draft tokens γ", gammas)
-        most = [self.compute(1.0, each) for each in self.costs]  # an axis stays
-        high = max(max(each["tokens"] + each["cost"]) for each in most)
-        fast = 1.05 * max(max(each["speedup"]) for each in most)
+        most = self.compute(1.0)  # an axis stays
+        high, fast = max(most["tokens"] + most["cost"]), 1.05 * max(most["speedup"])
         series = {"it yields": data["tokens"], "it costs": data["cost"]}
         y = axis(0, high, "", range(0, int(high) + 1, int(high) // 4))
         views = [panel("a round, in plain tokens", x, y, series)]

@@ -249,11 +249,11 @@ class Acceptance(Explorer):
         }
 
     def caption(self, data: dict[str, Any]) -> str:
-        """Say for both what a round writes, and how many of the judged drafts are refused."""
+        """Say for both what a round writes, and how many of the reached drafts are rejected."""
         both = zip((data["gamma"], data["gamma"] + 1), data["tokens"], data["alpha"], strict=True)
         said = [
             f"with γ = {gamma} a round writes {tokens:.2f} tokens, and {1 - alpha:.0%} of the "
-            "judged drafts are refused"
+            "reached drafts are rejected"
             for gamma, tokens, alpha in both
         ]
         return f"On {data['task']}: {'; '.join(said)}."

@@ -80,19 +80,18 @@ class Overlap(ChartExplorer):
             ends = [start[i], start[i] + q[i]]
             note = f"{word}: drafted {q[i]:.2f}, wanted {p[i]:.2f}"
             if i < data["judged"]:
-                chance = f"{keep[i]:.2f}"
-                good = {"bar": [*ends, 0, keep[i]], "fill": KEPT, "note": f"{note}, kept {chance}."}
-                left.append({"key": f"g{i}", **good, "text": chance, "colour": "#FFFFFF"})
-                bad = {"bar": [*ends, keep[i], 1], "fill": REFUSED}
-                left.append({"key": f"r{i}", **bad, "note": f"{note}, the rest refused."})
+                note += f", of these {keep[i]:.2f} kept."
+                good = {"bar": [*ends, 0, keep[i]], **_area(q[i] * keep[i], KEPT), "note": note}
+                bad = {"bar": [*ends, keep[i], 1], **_area(q[i] - q[i] * keep[i], REFUSED)}
+                left += [{"key": f"g{i}", **good}, {"key": f"r{i}", **bad, "note": note}]
             else:
                 wait = {"bar": [*ends, 0, 1], "fill": "#EEEEEE", "edge": REST}
                 left.append({"key": f"g{i}", **wait, "note": f"{note}, not yet judged."})
             sides, top = [i - 0.35, i + 0.35], kept[i] + added[i]
             note = f"{word}: {kept[i]:.2f} kept and {added[i]:.2f} added, of p = {p[i]:.2f}."
             right += [
-                {"bar": [*sides, 0, kept[i]], "fill": KEPT, "note": note},
-                {"bar": [*sides, kept[i], top], "fill": REFUSED, "note": note},
+                {"bar": [*sides, 0, kept[i]], **_area(kept[i], KEPT, 0.07), "note": note},
+                {"bar": [*sides, kept[i], top], **_area(added[i], REFUSED, 0.07), "note": note},
                 {"bar": [i - 0.41, i + 0.41, 0, q[i]], "fill": COLOURS[5], "hollow": True},
                 {"line": [[i - 0.45, p[i]], [i + 0.45, p[i]]], "wide": 3},
             ]
@@ -121,6 +120,12 @@ class Overlap(ChartExplorer):
             f"With the rule ‘{data['rule']}’ {data['kept'].sum():.0%} of the drafts are kept "
             f"({most}Σ min(p, q) = {data['min']:.2f}), and what is written is {verdict}."
         )
+
+
+def _area(size: float, fill: str, least: float = 0.005) -> dict[str, str]:
+    """Return the look of a kept or a refused share, which bears its size where it has room."""
+    words = {"text": f"{size:.2f}"} if size >= least else {}
+    return {"fill": fill, **words, **({"colour": "#FFFFFF"} if fill == KEPT else {})}
 
 
 HALVINGS = 40  # of the stretch of coins in which a draft's chance lies

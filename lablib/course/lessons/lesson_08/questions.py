@@ -16,8 +16,9 @@ QUESTIONS = [
     ),
     Question(
         "08.q3",
-        "Which writes most tokens in a round of speculation?",
-        ("keep a draft if the target draws the same", "keep it with min(1, p/q)", "keep them all"),
+        "A rule writes exactly the target's distribution at one position, whatever stands before "
+        "it. It judges several drafts one after the other. Are whole texts the target's, too?",
+        ("yes, exactly", "nearly: small errors add up"),
     ),
     Question(
         "08.q5",

@@ -373,6 +373,7 @@ BEST_LENGTH = Exercise(
         "γ * draft + target[γ]; for γ = 0 that is target[0], plain decoding.",
     ],
     next="Let drafts be free and target = [1, 1.1, 1.2, ...]: from which α on does drafting pay?",
+    further=True,
 )
 
 # ------------------------------------------------------------------ 09.3 an estimate that forgets

@@ -15,6 +15,16 @@ QUESTIONS = [
         ("a list is copied, one word replaced", "a new story is written", "digits are added"),
     ),
     Question(
+        "09.q4",
+        "On texts that add digits a look-up finds the last token again in most calls, and guesses "
+        "wrong. It now looks for runs of two tokens or more. What happens?",
+        (
+            "it drafts seldom, and is more often right",
+            "it drafts as often, and is more often right",
+            "it drafts seldom, and is as often wrong",
+        ),
+    ),
+    Question(
         "09.m1",
         "Which drafter is the best?",
         ("the one that is right most often", "the one with most tokens per cost"),

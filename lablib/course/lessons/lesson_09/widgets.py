@@ -3,6 +3,7 @@
 They replay greedy texts (:mod:`lablib.course.replay.rounds`): no model runs again.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -24,12 +25,13 @@ import numpy as np
 
 # What may become of a token, in the carpet's colours: its fill, and its edge if it is white.
 FATES = {
-    "kept": (COLOURS[0], "kept: the drafter guessed it"),
-    "refused": (COLOURS[1], "refused: it guessed wrong; the target’s own token"),
+    "kept": (COLOURS[0], "accepted: the drafter guessed it"),
+    "refused": (COLOURS[1], "rejected: it guessed wrong; the target’s own token"),
     "bonus": ("#FFFFFF", "bonus: the target’s own, no guess was wrong"),
     "nothing": (TINTS[4], "nothing was drafted"),
 }
-BETWEEN = 0.2  # rounds, in tokens
+BETWEEN = 0.12  # rounds, in tokens
+LINE = 20  # cells of one line at most: in more a word has no room
 
 
 def fates(guesses: Guesses) -> tuple[list[str], int]:
@@ -82,6 +84,9 @@ class Sources(ChartExplorer):
         }
         every = [speed for each in self.speeds.values() for speed in each.values()]
         self._fastest = 1.1 * max(2.0, *every)
+        longest = max(len(tokens) for _, tokens in self.texts.values())
+        self._lines = math.ceil(longest / LINE)  # of the longest text; a cell is a token in all
+        self._across = math.ceil(longest / self._lines)
         super().__init__(task=choice(next(iter(self.texts)), list(self.texts)))
 
     def compute(self, task: str) -> dict[str, Any]:
@@ -127,22 +132,26 @@ class Sources(ChartExplorer):
             (-row, f"{_whole(name)}: {_whole(f'{calls} calls, {1000 * first[name]:.0f} ms')}")
             for row, (name, calls) in enumerate(data["calls"].items())
         ]
-        title = f"one text of {data['task']}; plain decoding: {whole} calls, "
+        title = f"one text of {data['task']}; plain decoding: {whole} tokens, "
         title += f"{1000 * first['plain']:.0f} ms"
-        return panel(title, axis(0, 1, "", ()), y | {"ticks": ticks}, high=110, side=138)
+        high = 110 + 70 * (self._lines - 1)
+        return panel(title, axis(0, 1, "", ()), y | {"ticks": ticks}, high=high, side=138)
 
     def _strips(self, data: dict[str, Any]) -> list[dict[str, Any]]:
         """Return a strip of cells for each drafter: those of a round hang together."""
-        marks, whole = [], len(data["words"])
+        marks, across = [], self._across
+        lines = math.ceil(len(data["words"]) / across)
         for row, (name, found) in enumerate(data["fates"].items()):
             for place, (fate, word) in enumerate(zip(found, data["words"], strict=True)):
                 fill, told = FATES[fate]
-                end = place + 1 - BETWEEN * (fate != "kept")
-                cell = {"bar": [place / whole, end / whole, -row - 0.34, -row + 0.34], "fill": fill}
+                line, left = divmod(place, across)
+                ends = [left / across, (left + 1 - BETWEEN * (fate != "kept")) / across]
+                top = 0.4 - row - 0.8 * line / lines
+                cell = {"bar": [*ends, top - 0.8 / lines + 0.06, top], "fill": fill}
                 cell |= {"edge": WARM} if fate == "bonus" else {}
                 cell |= {"colour": "#FFFFFF"} if fate == "kept" else {}
-                text = {} if word == "∅" else {"text": word.removeprefix("␣") or word}
-                marks.append(cell | text | {"note": f"{name}, “{word}”: {told}."})
+                text = "■" if word == "∅" else word.removeprefix("␣") or word
+                marks.append(cell | {"text": text, "note": f"{name}, “{word}”: {told}."})
         return marks
 
     def caption(self, data: dict[str, Any]) -> str:

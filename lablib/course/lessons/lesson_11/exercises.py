@@ -63,7 +63,7 @@ def ask_together(callers):
         batches.append(sorted(prompts))
         return {prompt: prompt.upper() for prompt in prompts}
 
-    async def ask(prompt, waiting):  # all callers have the same dictionary, empty at first
+    async def ask(prompt):  # `waiting` is the same dictionary for all, empty at first
         first = not waiting
         if prompt not in waiting:
             waiting[prompt] = asyncio.get_running_loop().create_future()
@@ -77,7 +77,7 @@ def ask_together(callers):
         return await future
 
     async def caller(prompts):
-        return [await ask(prompt, waiting) for prompt in prompts]
+        return [await ask(prompt) for prompt in prompts]
 
     return batches, together(map(caller, callers))
 
@@ -161,7 +161,9 @@ ASK_TOGETHER = Exercise(
         "Write `ask`, which the callers await. The first to ask makes way, so that the others can "
         "ask too; then it takes all who wait, runs them as one batch, and gives each its answer. "
         "All else is there: `together` runs coroutines side by side, and says so if all wait for "
-        "ever."
+        "ever.\n\nWith two callers it should go like this: A notes *x* and makes way. B notes *y* "
+        "and awaits its answer. A runs *x* and *y* as one batch, fills both futures, and hears its "
+        "own; then B hears."
     ),
     stars=2,
     minutes=15,
@@ -490,7 +492,7 @@ def _extreme_histories(
 
 SURVIVORS = Exercise(
     id="11.3",
-    title="Who survives (further)",
+    title="Who survives",
     task=(
         "A cache holds `capacity` names and forgets the least recently *used* one. Follow its "
         "history and say what is left. A read is a use as well: the shared prefix that everybody "
@@ -566,6 +568,7 @@ SURVIVORS = Exercise(
         "Both kinds of event move a stored name; only a write may add one, and then evict.",
     ],
     next="In a tree a parent must not go before its children. Which order of uses ensures that?",
+    further=True,
 )
 
 # ------------------------------------------------------------------ 11.4 insert with a split
@@ -640,7 +643,7 @@ def _empty_inserts(rng: np.random.Generator) -> Iterator[tuple[Tree, Prompt]]:
 
 INSERT = Exercise(
     id="11.4",
-    title="Split at the right token (further)",
+    title="Split at the right token",
     task=(
         "Store a prompt in such a tree. Where it leaves an edge in the middle, the edge is cut in "
         "two: what both share, and below it the old end *with everything that hung there*, and "
@@ -759,4 +762,5 @@ INSERT = Exercise(
         "Then insert prompt[size:] into what is below upper, unless it is empty.",
     ],
     next="How many edges can one insertion add at most? And how many tokens does it copy?",
+    further=True,
 )

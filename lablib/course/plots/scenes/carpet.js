@@ -8,8 +8,8 @@
 const INK = cloth.INK;
 const END = '∅'; // what a token without letters looks like
 const LOOKS = [
-  ['kept', 'kept: the draft guessed it, and the target agrees'],
-  ['refused', 'refused: the draft guessed wrong; this is the target’s own token'],
+  ['kept', 'accepted: the draft guessed it, and the target agrees'],
+  ['refused', 'rejected: the draft guessed wrong; this is the target’s own token'],
   ['own', 'bonus: the target’s own token, where no guess of the round was wrong'],
 ];
 const GAP = 3; // between strips, where letters leave it
@@ -100,7 +100,7 @@ function strips([add, write], [side, row, rows], text, rounds, gamma, [left, y],
     const x = left + column * wide,
       broad = wide - (ends.has(column) ? gap : 0.7),
       own = cloth.bare(text.tokens[column]);
-    const word = own === END ? '' : own;
+    const word = own === END ? '■' : own;
     add(`t${side}.${row}.${column}`, 'rect', {
       x,
       y,
@@ -156,9 +156,9 @@ function told(text, row, column, [what, number, place], gamma) {
     said = name === END ? 'the text’s end' : `“${name}”`;
   const where = `γ = ${gamma}, text ${row + 1}, token ${column + 1}, ${said} (${text.classes[column]})`;
   if (what === 'own')
-    return `${where}: the bonus of round ${number}, behind ${gamma} kept drafts; nothing is drafted here.`;
+    return `${where}: the bonus of round ${number}, behind ${gamma} accepted drafts; nothing is drafted here.`;
   const guess = `“${text.guess[column]}” (q = ${text.q[column].toFixed(2)}, p = ${text.p[column].toFixed(2)})`;
   return what === 'kept'
-    ? `${where}: draft ${place} of round ${number}, ${guess}, is kept.`
-    : `${where}: draft ${place} of round ${number}, ${guess}, is refused.`;
+    ? `${where}: draft ${place} of round ${number}, ${guess}, is accepted.`
+    : `${where}: draft ${place} of round ${number}, ${guess}, is rejected.`;
 }

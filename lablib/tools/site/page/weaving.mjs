@@ -60,7 +60,7 @@ export const weaving = {
     const said = tokens.map(
       (each, i) =>
         `with γ = ${gamma + i} a round writes ${fixed(each, 2)} tokens, and ` +
-        `${(100 * (1 - alpha[i])).toFixed(0)}% of the judged drafts are refused`,
+        `${(100 * (1 - alpha[i])).toFixed(0)}% of the reached drafts are rejected`,
     );
     return `On ${task}: ${said.join('; ')}.`;
   },
