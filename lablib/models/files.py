@@ -8,9 +8,12 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from lablib.machine import stored_weights
 from lablib.machine.arrays import flattened
 from lablib.models.base import LanguageModel
 from lablib.models.config import MOST_LAYERS, ModelConfig
+from lablib.models.gguf import reading
+from lablib.models.stored import Stored
 from lablib.validation import BadType, BadValue, integer, number, shown
 
 import mlx.core as mx
@@ -40,15 +43,24 @@ _building = threading.RLock()  # who builds counts what is built
 TRIAL = "", "éa", "".join(map(chr, range(32, 127))) + "\n\té≠"
 
 
-def read(path: Path) -> tuple[LanguageModel, Any]:
-    """Return the model and the tokenizer of a directory; errors as in ``zoo.load``."""
+CODES = "model.gguf"  # beside model.safetensors: the same weights, as codes
+
+
+def read(path: Path, as_stored: bool) -> tuple[LanguageModel, Any]:
+    """Return the model and the tokenizer of a directory; errors as in ``zoo.load``.
+
+    With its weights as the codes that they are ``as_stored``, where the directory has them.
+    """
     keys = read_json(path / "config.json")
     try:
         model = LanguageModel(ModelConfig.from_dict(keys), seed=0)
     except (BadValue, BadType) as error:
         raise BadValue(f"{path / 'config.json'}: {error}") from None
-    file = path / "model.safetensors"
-    fill(model, model.sanitize(read_arrays(file)), file)
+    if as_stored and (path / CODES).is_file() and stored_weights.product() is not None:
+        reading.fill(model, path / CODES)
+    else:
+        file = path / "model.safetensors"
+        fill(model, model.sanitize(read_arrays(file)), file)
     model.eval()
     return model, _read_tokenizer(path, keys, model.vocab_size)
 
@@ -329,10 +341,16 @@ def try_out(tokenizer: Any) -> None:
 
 def fingerprint(model: LanguageModel) -> str:
     """Return 16 characters that tell one model from another: a hash of all its weights."""
+    weights = dict(flattened(model.parameters()))
+    for path, layer in model.named_modules():
+        if isinstance(layer, Stored):  # the weights that its codes mean
+            for name in ("codes", "scales", "minima"):
+                weights.pop(f"{path}.{name}")
+            weights[f"{path}.weight"] = layer.weight
     digest = hashlib.sha256()
     # Stored in float16; in bfloat16, which has fewer digits still, every type they are loaded in
     # gives the same.
-    for name, weight in sorted(flattened(model.parameters())):
+    for name, weight in sorted(weights.items()):
         digest.update(name.encode())
         coarse = weight.astype(mx.float16).astype(mx.bfloat16)
         digest.update(np.array(coarse.view(mx.uint16)).tobytes())

