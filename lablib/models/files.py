@@ -3,8 +3,9 @@
 import hashlib
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -46,8 +47,8 @@ TRIAL = "", "éa", "".join(map(chr, range(32, 127))) + "\n\té≠"
 CODES = "model.gguf"  # beside model.safetensors: the same weights, as codes
 
 
-def read(path: Path, as_stored: bool) -> tuple[LanguageModel, Any]:
-    """Return the model and the tokenizer of a directory; errors as in ``zoo.load``.
+def read(path: Path, as_stored: bool) -> tuple[LanguageModel, Callable[[], Any]]:
+    """Return a directory's model, and what reads its tokenizer; errors as in ``zoo.load``.
 
     With its weights as the codes that they are ``as_stored``, where the directory has them.
     """
@@ -62,7 +63,7 @@ def read(path: Path, as_stored: bool) -> tuple[LanguageModel, Any]:
         file = path / "model.safetensors"
         fill(model, model.sanitize(read_arrays(file)), file)
     model.eval()
-    return model, _read_tokenizer(path, keys, model.vocab_size)
+    return model, partial(_read_tokenizer, path, keys, model.vocab_size)
 
 
 def check(path: Path) -> dict[str, Any]:
@@ -138,10 +139,15 @@ def _check_numbers(path: Path, keys: dict[str, Any]) -> None:
                 integer(f"{path}: the length of {key}", len(value), maximum=MOST_LAYERS)
 
 
+def _find(path: Path) -> None:
+    """Refuse what is no file: nobody waits for what comes out of a pipe."""
+    if not path.is_file():
+        raise BadValue(f"{path} is missing: a model directory needs it")
+
+
 def read_json(path: Path) -> dict[str, Any]:
     """Return the object in a JSON file."""
-    if not path.is_file():  # nobody waits for what comes out of a pipe
-        raise BadValue(f"{path} is missing: a model directory needs it")
+    _find(path)
     if path.stat().st_size > LARGEST:
         raise BadValue(f"{path} has more than {LARGEST >> 20} MB")
     try:
@@ -155,8 +161,7 @@ def read_json(path: Path) -> dict[str, Any]:
 
 def read_arrays(path: Path, whole: bool = True) -> dict[str, mx.array]:
     """Return the arrays in a safetensors file; in memory, if they are read as a ``whole``."""
-    if not path.is_file():
-        raise BadValue(f"{path} is missing: a model directory needs it")
+    _find(path)
     try:
         arrays: Any = mx.load(str(path))  # a dict: other kinds of file hold other things
         if sum(array.nbytes for array in arrays.values()) > path.stat().st_size:
@@ -237,7 +242,7 @@ def _read_tokenizer(path: Path, keys: dict[str, Any], vocab_size: int) -> Any:
     from transformers import PretrainedConfig
 
     file = path / "tokenizer.json"
-    read_json(file)
+    _find(file)  # that it is JSON was checked
     # transformers guesses a tokenizer class from config.json, and warns where it does not know the
     # model; tokenizer_config.json names the class, so it is handed an empty config.
     settings = {"config": PretrainedConfig(), "trust_remote_code": False}

@@ -32,12 +32,17 @@ def packed(codes: mx.array, bits: int) -> mx.array:
     A word has the codes of one row, every second one, the first in its lowest bits. Rows that are
     missing in the last strip are zeros.
     """
-    columns, depth = codes.shape
-    each = 16 // bits  # codes of a word
-    whole = mx.pad(codes.astype(mx.uint16), [(0, -columns % LANES), (0, 0)])
-    parts = whole.reshape(-1, LANES, depth // (each * _PAIR), each, _PAIR)
-    words = sum((parts[:, :, :, n] << (n * bits) for n in range(1, each)), start=parts[:, :, :, 0])
-    return mx.contiguous(words.swapaxes(1, 2))
+    whole = mx.pad(codes.astype(mx.uint8), [(0, -len(codes) % LANES), (0, 0)])
+    if bits == 4:  # of eight bytes 0 to 7, four: 0 and 2, 1 and 3, 4 and 6, 5 and 7
+        eight = whole.view(mx.uint64)
+        eight = (eight | eight >> 12) & 0x0000FFFF0000FFFF
+        four = (eight | eight >> 16).astype(mx.uint32)
+    else:
+        four = whole.view(mx.uint32)
+    # The first word's bytes are the first and the third.
+    pair = four & 0xFF0000FF | four >> 8 & 0x0000FF00 | (four & 0x0000FF00) << 8
+    strips = mx.contiguous(pair.reshape(-1, LANES, pair.shape[1]).swapaxes(1, 2))
+    return strips.view(mx.uint16).reshape(*strips.shape, _PAIR)
 
 
 def unpacked(words: mx.array, bits: int) -> mx.array:

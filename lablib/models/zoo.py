@@ -8,7 +8,8 @@ nor a tokenizer's (``auto_map``), whatever names it, and asks nobody whether it 
 
 import re
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -115,38 +116,49 @@ def load(
     path = _find(name)
     if path is not None and "revision" in more:
         raise BadValue(f"revision is of a hub id, and {shown(str(name))} lies on this machine")
+    read_tokenizer: Callable[[], Any]
     if path is None:
-        model, tokenizer = _load_with_mlx_lm(str(name), "from the Hugging Face hub", more)
+        model, read_tokenizer = _load_with_mlx_lm(str(name), "from the Hugging Face hub", more)
     elif path.is_file() or "lablib" in files.check(path):
         if more:
             theirs = "of mlx-lm's own classes, in a directory or on the hub"
             raise BadValue(f"{next(iter(more))} is for models {theirs}")
         as_stored = dtype is None and bits is None  # codes stay: nobody asked for other numbers
-        model, tokenizer = (_read_gguf if path.is_file() else files.read)(path, as_stored)
+        read = _read_gguf if path.is_file() else files.read
+        model, read_tokenizer = read(path, as_stored)
     else:
-        model, tokenizer = _load_with_mlx_lm(str(path), "with mlx-lm", more)
-    model.stop_tokens = frozenset(tokenizer.eos_token_ids) - {None}
-    model.tokenizer = tokenizer
-    with suppress(BadValue):  # it doesn't say how many rows it has
-        model.known_ids = count_known(tokenizer, vocab_size_of(model))
+        model, read_tokenizer = _load_with_mlx_lm(str(path), "with mlx-lm", more)
     if dtype is not None or mx.default_device() != mx.gpu:
         model.set_dtype(dtype or mx.float32)
     if bits is not None:
         quantise(model, bits)
     stored.keep_as_stored(model)
     mx.eval(model.parameters())
+    arrays = [array for _, array in flattened(model.parameters())]
+    with ThreadPoolExecutor(1) as beside:
+        enlarged = beside.submit(pages.enlarge, arrays)  # the system's work, on another core
+        tokenizer = read_tokenizer()
+        enlarged.result()
+    model.stop_tokens = frozenset(tokenizer.eos_token_ids) - {None}
+    model.tokenizer = tokenizer
+    with suppress(BadValue):  # it doesn't say how many rows it has
+        model.known_ids = count_known(tokenizer, vocab_size_of(model))
     if mx.default_device() != mx.gpu:
         _warn_of_poor_products(model, str(name))
-    pages.enlarge(array for _, array in flattened(model.parameters()))
     return model, tokenizer
 
 
-def _read_gguf(path: Path, as_stored: bool) -> tuple[nn.Module, Any]:
-    """Return a file's model and its tokenizer; one that panics does so now, as an error."""
-    with files.no_remote_code():
-        model, tokenizer = reading.read(path, as_stored)
-        files.try_out(tokenizer)
-    return model, tokenizer
+def _read_gguf(path: Path, as_stored: bool) -> tuple[nn.Module, Callable[[], Any]]:
+    """Return a file's model, and what reads its tokenizer; one that panics does so then."""
+    model, read_tokenizer = reading.read(path, as_stored)
+
+    def tried_out() -> Any:
+        with files.no_remote_code():
+            tokenizer = read_tokenizer()
+            files.try_out(tokenizer)
+        return tokenizer
+
+    return model, tried_out
 
 
 def quantise(model: nn.Module, bits: int) -> None:
@@ -250,7 +262,9 @@ def _text(name: str, value: Any) -> str:
     return str(value)
 
 
-def _load_with_mlx_lm(name: str, how: str, more: dict[str, Any]) -> tuple[nn.Module, Any]:
+def _load_with_mlx_lm(
+    name: str, how: str, more: dict[str, Any]
+) -> tuple[nn.Module, Callable[[], Any]]:
     import mlx_lm
 
     scheduling.gather_work()
@@ -262,7 +276,7 @@ def _load_with_mlx_lm(name: str, how: str, more: dict[str, Any]) -> tuple[nn.Mod
             files.try_out(loaded[1])
             if "adapter_path" in more:
                 files.check_adapter(loaded[0], Path(more["adapter_path"], "adapters.safetensors"))
-            return loaded
+            return loaded[0], lambda: loaded[1]
     # Whatever goes wrong inside, the caller gets one line about it: one architecture calls exit.
     except (Exception, SystemExit) as error:
         lost = files.missing_shards(Path(name))

@@ -115,26 +115,22 @@ def test_every_type_in_every_family(tmp_path, family, kind):
 @needs_product
 @pytest.mark.parametrize("kind", codes.KINDS)
 def test_weights_are_the_packages_to_the_last_bit(tmp_path, kind):
-    """As codes and in float32; and what is computed with codes is what the file says."""
     shape = oracle.Shape(layers=1, tied=False)
     source, keys, numbers = tiny(tmp_path, "llama", kind, shape)
-    for how in ({}, {"dtype": mx.float32}):
-        model, _ = lablib.load(source, **how)
-        mlp, attention = model.layers[0].mlp, model.layers[0].self_attn
-        np.testing.assert_array_equal(mlp.up_proj.weight, numbers["blk.0.ffn_up.weight"])
-        np.testing.assert_array_equal(model.lm_head.weight, numbers["output.weight"])
-        np.testing.assert_array_equal(
-            model.model.embed_tokens(mx.array(IDS)), numbers["token_embd.weight"][IDS]
-        )
-        rows = oracle.halves(numbers["blk.0.attn_k.weight"], 2)
-        np.testing.assert_array_equal(attention.k_proj.weight, rows)
-        as_codes = [isinstance(each, stored.Stored) for each in (mlp.up_proj, model.lm_head)]
-        assert as_codes == [not how, not how]
-        wanted = oracle.logits(keys, numbers, IDS)
-        np.testing.assert_allclose(logits(model), wanted, atol=1e-4 if how else ROUNDED, rtol=0)
-    if kind == "Q4_1":  # codes of 4 bits, two factors for 32: a fifth of float32, and its norms
-        size = sum(array.nbytes for _, array in tree_flatten(lablib.load(source)[0].parameters()))
+    model, _ = lablib.load(source)
+    mlp, attention, embedded = model.layers[0].mlp, model.layers[0].self_attn, mx.array(IDS)
+    assert all(isinstance(each, stored.Stored) for each in (mlp.up_proj, model.lm_head))
+    np.testing.assert_array_equal(mlp.up_proj.weight, numbers["blk.0.ffn_up.weight"])
+    np.testing.assert_array_equal(model.lm_head.weight, numbers["output.weight"])
+    table = numbers["token_embd.weight"]
+    np.testing.assert_array_equal(model.model.embed_tokens(embedded), table[IDS])
+    rows = oracle.halves(numbers["blk.0.attn_k.weight"], 2)
+    np.testing.assert_array_equal(attention.k_proj.weight, rows)
+    if kind == "Q4_1":  # codes of 4 bits, and for each 32 two factors: a fifth of float32
+        size = sum(array.nbytes for _, array in tree_flatten(model.parameters()))
         assert size < 0.2 * sum(each.nbytes for each in numbers.values())
+        wanted = oracle.logits(keys, numbers, IDS)
+        np.testing.assert_allclose(logits(model), wanted, rtol=0, atol=ROUNDED)
 
 
 def test_without_the_product_codes_become_numbers(tmp_path, monkeypatch):

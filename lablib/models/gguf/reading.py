@@ -1,5 +1,7 @@
 """Puts a GGUF file together: its header, mlx-lm's model, its weights one by one, its tokenizer."""
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -17,8 +19,8 @@ import mlx.core as mx
 import mlx.nn as nn
 
 
-def read(source: Path, as_stored: bool) -> tuple[nn.Module, Any]:
-    """Return a file's model, mlx-lm's of its family, and its tokenizer.
+def read(source: Path, as_stored: bool) -> tuple[nn.Module, Callable[[], Any]]:
+    """Return a file's model, mlx-lm's of its family, and what reads its tokenizer.
 
     The weights are float32, but where codes are kept ``as_stored``.
 
@@ -27,23 +29,32 @@ def read(source: Path, as_stored: bool) -> tuple[nn.Module, Any]:
             or a tokenizer that is not known here, or lacks one; the line names it.
         ImportError: the package ``gguf`` is missing.
     """
-    try:
+    with _told_of(source):
         head, config = _known(source)
         model = _empty(config)
-        tokenizer = tokenizer_of(head.keys, config)
         _fill(model, source, head, config, as_stored)
+    model.eval()
+
+    def read_tokenizer() -> Any:
+        with _told_of(source):
+            return tokenizer_of(head.keys, config)
+
+    return model, read_tokenizer
+
+
+@contextmanager
+def _told_of(source: Path) -> Iterator[None]:
+    """Name the file in what is refused."""
+    try:
+        yield
     except (BadValue, BadType) as error:
         raise BadValue(f"{source}: {error}") from None
-    model.eval()
-    return model, tokenizer
 
 
 def fill(model: nn.Module, source: Path) -> None:
     """Give a model of mlx-lm's names the weights of a file, as they are stored; errors as above."""
-    try:
+    with _told_of(source):
         _fill(model, source, *_known(source), as_stored=True)
-    except (BadValue, BadType) as error:
-        raise BadValue(f"{source}: {error}") from None
 
 
 def _known(source: Path) -> tuple[header.Header, dict[str, Any]]:
