@@ -96,7 +96,9 @@ class Stored(nn.Module):
             parts.append((packed(codes, bits), _strips(scales), _strips(minima)))
             mx.eval(parts[-1])
         self.form = columns, bits, group
-        self.codes, self.scales, self.minima = map(mx.concatenate, zip(*parts, strict=True))
+        arrays = [mx.concatenate([*each]) for each in zip(*parts, strict=True)]
+        mx.eval(arrays)
+        self.codes, self.scales, self.minima = arrays
         self.freeze()
 
     @property
