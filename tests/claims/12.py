@@ -41,7 +41,7 @@ claim(
     "A block of 32 weights shares a scale and an offset.",
     all(step.max() < 1.1 * step.min() for step in steps[:200]) and len(steps) > 10,
 )
-claim("For computing, this lesson has load unpack them to 32 bits.", layer.dtype == mx.float32)
+claim("For computing, load unpacks them to 32 bits.", layer.dtype == mx.float32)
 claim("Sixteen, as four bits allow.", max(different) == 16)
 embedding = np.array(model.model.embed_tokens.weight[:2000]).reshape(-1, 32)
 claim(
