@@ -23,6 +23,7 @@
 
        |error| <= sum over k of  0.51 step |w| + (2 n_groups + 8) u |x| (|scale| code + |minimum|).
 
+   as long as none of these sums, nor a group's of |x|, leaves float32's range (3.4e38).
    A step is 1/32767 of the largest number of its group: of 8 bits, as others take them, it would be
    258 times as long. A group below 2^-100 counts as zeros. One NaN or infinity in a row makes all
    its numbers NaN.
