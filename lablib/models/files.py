@@ -13,7 +13,6 @@ from lablib.machine import stored_weights
 from lablib.machine.arrays import flattened
 from lablib.models.base import LanguageModel
 from lablib.models.config import MOST_LAYERS, ModelConfig
-from lablib.models.gguf import reading
 from lablib.models.stored import Stored
 from lablib.validation import BadType, BadValue, integer, number, shown
 
@@ -47,18 +46,20 @@ TRIAL = "", "éa", "".join(map(chr, range(32, 127))) + "\n\té≠"
 CODES = "model.gguf"  # beside model.safetensors: the same weights, as codes
 
 
-def read(path: Path, as_stored: bool) -> tuple[LanguageModel, Callable[[], Any]]:
+def read(
+    path: Path, fill_codes: Callable[[nn.Module, Path], None] | None
+) -> tuple[LanguageModel, Callable[[], Any]]:
     """Return a directory's model, and what reads its tokenizer; errors as in ``zoo.load``.
 
-    With its weights as the codes that they are ``as_stored``, where the directory has them.
+    Where the directory has its weights as codes, ``fill_codes`` gives them to the model.
     """
     keys = read_json(path / "config.json")
     try:
         model = LanguageModel(ModelConfig.from_dict(keys), seed=0)
     except (BadValue, BadType) as error:
         raise BadValue(f"{path / 'config.json'}: {error}") from None
-    if as_stored and (path / CODES).is_file() and stored_weights.product() is not None:
-        reading.fill(model, path / CODES)
+    if fill_codes and (path / CODES).is_file() and stored_weights.product() is not None:
+        fill_codes(model, path / CODES)
     else:
         file = path / "model.safetensors"
         fill(model, model.sanitize(read_arrays(file)), file)

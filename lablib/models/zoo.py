@@ -124,8 +124,10 @@ def load(
             theirs = "of mlx-lm's own classes, in a directory or on the hub"
             raise BadValue(f"{next(iter(more))} is for models {theirs}")
         as_stored = dtype is None and bits is None  # codes stay: nobody asked for other numbers
-        read = _read_gguf if path.is_file() else files.read
-        model, read_tokenizer = read(path, as_stored)
+        if path.is_file():
+            model, read_tokenizer = _read_gguf(path, as_stored)
+        else:
+            model, read_tokenizer = files.read(path, reading.fill if as_stored else None)
     else:
         model, read_tokenizer = _load_with_mlx_lm(str(path), "with mlx-lm", more)
     if dtype is not None or mx.default_device() != mx.gpu:

@@ -99,14 +99,14 @@ def pieces(tensor: Tensor, rows: np.ndarray) -> Iterator[Codes]:
     """
     from gguf import GGML_QUANT_SIZES, GGMLQuantizationType
 
-    _, apart = KINDS[tensor.kind]
+    _, groups_of = KINDS[tensor.kind]
     size = GGML_QUANT_SIZES[GGMLQuantizationType[tensor.kind]][1]
     at_once = LANES * max(1, _AT_ONCE // (LANES * rows.shape[1]))
     for first in range(0, len(rows), at_once):
         some = rows[first : first + at_once]
         with np.errstate(invalid="ignore", over="ignore"):  # who is not finite is refused here
-            found = apart(some.reshape(-1, size))
-        if not all(np.isfinite(factors).all() for factors in found[1:]):
+            groups = groups_of(some.reshape(-1, size))
+        if not all(np.isfinite(factors).all() for factors in groups[1:]):
             raise not_finite(tensor)
-        codes, scales, minima = (mx.array(each.reshape(len(some), -1)) for each in found)
+        codes, scales, minima = (mx.array(each.reshape(len(some), -1)) for each in groups)
         yield codes, scales, minima
