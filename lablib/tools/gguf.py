@@ -30,7 +30,7 @@ def convert(source: str | Path, out: str | Path) -> Path:
     source = Path(source)
     if not source.is_file():
         raise BadValue(f"source must be a GGUF file, got {str(source)!r}")
-    theirs, tokenizer = zoo.load(source)
+    theirs, tokenizer = zoo.load(source, dtype=mx.float32)
     args = vars(theirs.args)
     if args["model_type"] != "llama" or args["rope_scaling"]:
         raise BadValue(f"{source} is no plain Llama: lablib.load opens it as it is")

@@ -53,7 +53,8 @@ def save(
     check_dtype(dtype)
     weights = dict(tree_flatten(model.parameters()))
     if not all(mx.issubdtype(weight.dtype, mx.floating) for weight in weights.values()):
-        raise BadValue("model has weights of few bits: save the one that was opened without bits=")
+        cure = "save the one that was opened with dtype=mlx.core.float32, and without bits="
+        raise BadValue(f"model has weights of few bits: {cure}")
     texts, ids = _tokenizer_texts(tokenizer)
     named = {f"{role}_id": ids[role] for role in ("bos_token", "eos_token") if role in ids}
     keys = model.config.to_dict() | named

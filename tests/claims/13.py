@@ -147,6 +147,12 @@ claim(
     all(abs(o.mean()) < 5 * o.std() / len(o) ** 0.5 + 0.1 for o in off.values()),
 )
 
+# %% after gap
+claim(
+    "By hand it was a lot, because p and q were far apart.",
+    shares["optimal"] - shares["in_turn"] > 0.1 and np.minimum(p, q).sum() < 0.7,
+)
+
 # %% after gap-answer
 wins = {task: middle for task, (_, (middle, *_)) in gaps.items()}
 claim(

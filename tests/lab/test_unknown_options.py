@@ -96,7 +96,7 @@ def test_the_nearest_option_is_named(call: Any, said: str) -> None:
 
 def test_nothing_was_done_before_the_refusal(monkeypatch: pytest.MonkeyPatch) -> None:
     read = []
-    monkeypatch.setattr("lablib.models.files.read", lambda path: read.append(path))
+    monkeypatch.setattr("lablib.models.files.read", lambda path, as_stored: read.append(path))
     with pytest.raises(TypeError, match="unknown option 'dtyp'"):
         lablib.load("target", dtyp=mx.float16)
     assert not read

@@ -132,7 +132,7 @@ def main():
     parser.add_argument("file", type=Path)
     parser.add_argument("--places", type=int, default=200)
     options = parser.parse_args()
-    model, tokenizer = lablib.load(options.file)
+    model, tokenizer = lablib.load(options.file, dtype=mx.float32)
     ids = tokenizer.encode(TEXT.read_text(encoding="utf-8"))
     places = [20 + 3 * k for k in range(options.places)]
     prompts = [tokenizer.encode(prompt) for prompt in PROMPTS]

@@ -115,7 +115,9 @@ def is_right(call: Call, found: np.ndarray) -> bool:
     added = (2 * call.scales.shape[1] + 8) * 2.0**-24 * (np.abs(x) @ size.T)
     with np.errstate(over="ignore", invalid="ignore"):
         exact, bound = x @ weight.T, rounded + added + 1e-37
-        fits = np.abs(x) @ size.T < 1e38  # beyond, float32 may end
+        # Beyond, float32 may end: in the result, or in the sum of a group's x.
+        sums = np.abs(x).reshape(len(x), -1, group).sum(-1).max(-1, keepdims=True)
+        fits = (np.abs(x) @ size.T < 1e38) & (sums < 3.2e38)
         return bool(np.all(~fits | (np.abs(found - exact) <= bound)))
 
 

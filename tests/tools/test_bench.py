@@ -192,6 +192,7 @@ def test_a_quick_bench_of_everything_against_mlx_lm(tmp_path, capsys):
         (["--only", "nothing"], "only must be found in one of the cases"),
         (["async"], "genlm must be a Python with genlm-backend, which async needs; got None"),
         (["best_of_n"], "lmxlab must be a Python with lmxlab"),
+        (["stored"], "llama_cpp must be a Python with llama_cpp"),
         (["--old", "/nowhere"], "old must be the root of a checkout with a bench"),
         (["--out", "x.pdf"], "out must end in .svg or .png"),
     ],

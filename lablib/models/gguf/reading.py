@@ -1,12 +1,17 @@
 """Puts a GGUF file together: its header, mlx-lm's model, its weights one by one, its tokenizer."""
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from lablib.machine import pages, stored_weights
 from lablib.machine.arrays import flattened
+from lablib.models import stored
 from lablib.models.base import seeded
-from lablib.models.gguf import families, header, weights
+from lablib.models.gguf import codes, families, header, weights
 from lablib.models.gguf.tokenizer import tokenizer_of
 from lablib.validation import BadType, BadValue, shown
 
@@ -14,32 +19,69 @@ import mlx.core as mx
 import mlx.nn as nn
 
 
-def read(source: Path) -> tuple[nn.Module, Any]:
-    """Return a file's model, mlx-lm's of its family in float32, and its tokenizer.
+def read(source: Path, as_stored: bool) -> tuple[nn.Module, Callable[[], Any]]:
+    """Return a file's model, mlx-lm's of its family, and what reads its tokenizer.
+
+    The weights are float32, but where codes are kept ``as_stored``.
 
     Raises:
         BadValue: the file is damaged, or holds an architecture, a tensor, a type of tensor, a key
             or a tokenizer that is not known here, or lacks one; the line names it.
         ImportError: the package ``gguf`` is missing.
     """
-    try:
-        head = header.read(source)
-        tensors = dict(head.tensors)
-        weights.check_kinds(tensors.values())
-        frequencies = tensors.pop(families.FREQUENCIES, None)
-        stretched = None if frequencies is None else weights.floats(source, frequencies)
-        config = families.config_of(head, stretched)
+    with _told_of(source):
+        head, config = _known(source)
         model = _empty(config)
-        places = _places(model, head.keys["general.architecture"], tensors)
-        tokenizer = tokenizer_of(head.keys, config)
-        undone = families.undo(head.keys["general.architecture"], config)
-        for name, tensor in places.items():
-            numbers = mx.array(undone(tensor, weights.floats(source, tensor)))
-            model.load_weights([(name, numbers)], strict=False)
+        _fill(model, source, head, config, as_stored)
+    model.eval()
+
+    def read_tokenizer() -> Any:
+        with _told_of(source):
+            return tokenizer_of(head.keys, config)
+
+    return model, read_tokenizer
+
+
+@contextmanager
+def _told_of(source: Path) -> Iterator[None]:
+    """Name the file in what is refused."""
+    try:
+        yield
     except (BadValue, BadType) as error:
         raise BadValue(f"{source}: {error}") from None
-    model.eval()
-    return model, tokenizer
+
+
+def fill(model: nn.Module, source: Path) -> None:
+    """Give a model of mlx-lm's names the weights of a file, as they are stored; errors as above."""
+    with _told_of(source):
+        _fill(model, source, *_known(source), as_stored=True)
+
+
+def _known(source: Path) -> tuple[header.Header, dict[str, Any]]:
+    """Return what is in a file, and the config of its model."""
+    head = header.read(source)
+    weights.check_kinds(head.tensors.values())
+    frequencies = head.tensors.get(families.FREQUENCIES)
+    stretched = None if frequencies is None else weights.floats(source, frequencies)
+    return head, families.config_of(head, stretched)
+
+
+def _fill(
+    model: nn.Module, source: Path, head: header.Header, config: dict[str, Any], as_stored: bool
+) -> None:
+    family = head.keys["general.architecture"]
+    undone = families.undo(family, config)
+    for name, tensor in _places(model, family, head.tensors).items():
+        as_codes = as_stored and tensor.kind in codes.KINDS and len(tensor.shape) == 2
+        if as_codes and stored_weights.product() is not None:
+            rows = weights.bytes_of(source, tensor).reshape(tensor.shape[0], -1)
+            pieces = codes.pieces(tensor, undone(tensor, rows))
+            make = partial(stored.made_for, quantised=pieces, bits=codes.KINDS[tensor.kind][0])
+            stored.replace(model, name.removesuffix(".weight"), make)
+        else:
+            numbers = mx.array(undone(tensor, weights.floats(source, tensor)))
+            model.load_weights([(name, numbers)], strict=False)
+    pages.give_back()
 
 
 def _empty(config: dict[str, Any]) -> nn.Module:
@@ -60,7 +102,7 @@ def _places(
 ) -> dict[str, header.Tensor]:
     """Return the tensor of each parameter; refuse one too many, one too few, another shape."""
     places = {}
-    left = dict(tensors)
+    left = {name: tensor for name, tensor in tensors.items() if name != families.FREQUENCIES}
     for parameter, array in flattened(model.parameters()):
         name = families.tensor_of(parameter, family)
         tensor = left.pop(name, None)

@@ -32,6 +32,16 @@ def check_kinds(tensors: Iterable[Tensor]) -> None:
             raise BadValue(f"{shown(tensor.name)} is of type {tensor.kind}, which is not read here")
 
 
+def bytes_of(source: Path, tensor: Tensor) -> np.ndarray:
+    """Return a tensor's bytes where they lie in the file."""
+    return np.asarray(np.memmap(source, np.uint8, "r", tensor.begin, (tensor.size,)))
+
+
+def not_finite(tensor: Tensor) -> BadValue:
+    """Return what is said of a tensor some of whose numbers are not finite."""
+    return BadValue(f"{shown(tensor.name)} of type {tensor.kind} holds what is not finite")
+
+
 def floats(source: Path, tensor: Tensor) -> np.ndarray:
     """Return a tensor's numbers, float32, in its shape.
 
@@ -41,7 +51,7 @@ def floats(source: Path, tensor: Tensor) -> np.ndarray:
     from gguf import GGML_QUANT_SIZES, GGMLQuantizationType, quants
 
     kind = GGMLQuantizationType[tensor.kind]
-    raw = np.asarray(np.memmap(source, np.uint8, "r", tensor.begin, (tensor.size,)))
+    raw = bytes_of(source, tensor)
     out = np.empty(tensor.shape, np.float32)
     flat, (weights, size) = out.reshape(-1), GGML_QUANT_SIZES[kind]
     step = max(1, _AT_ONCE // weights)  # blocks: they know nothing of rows
@@ -50,6 +60,6 @@ def floats(source: Path, tensor: Tensor) -> np.ndarray:
         with np.errstate(invalid="ignore", over="ignore"):  # who is not finite is refused below
             part = quants.dequantize(some, kind)[0]
         if not np.isfinite(part).all():
-            raise BadValue(f"{shown(tensor.name)} of type {tensor.kind} holds what is not finite")
+            raise not_finite(tensor)
         flat[first * weights : (first + step) * weights] = part
     return out

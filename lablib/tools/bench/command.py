@@ -7,7 +7,7 @@ from typing import Any
 
 from lablib.extras import need
 
-_OPTIONS = ("turns", "only", "genlm", "lmxlab", "few_rows", "old")
+_OPTIONS = ("turns", "only", "genlm", "lmxlab", "llama_cpp", "few_rows", "old")
 
 
 def add_to(commands: Any) -> None:
@@ -16,14 +16,15 @@ def add_to(commands: Any) -> None:
     bench.add_argument(
         "what",
         nargs="*",
-        help="decode, speculation, votes, many, async, best_of_n (default: all whose peers are "
-        "here); parts by themselves: drafters, sampler, sharing, products, grammar, smc",
+        help="decode, speculation, votes, many, async, best_of_n, stored (default: all whose peers "
+        "are here); parts by themselves: drafters, sampler, sharing, products, grammar, smc",
     )
     bench.add_argument("--turns", type=int, help="paired runs of each case (default: 7)")
     bench.add_argument("--only", default="", help="a pattern in the names of the cases to run")
     bench.add_argument("--quick", action="store_true", help="measure little, in a minute")
     bench.add_argument("--genlm", metavar="PYTHON", help="of an environment with genlm-control")
     bench.add_argument("--lmxlab", metavar="PYTHON", help="of an environment with lmxlab")
+    bench.add_argument("--llama-cpp", metavar="PYTHON", help="of one with xllamacpp")
     bench.add_argument("--old", type=Path, metavar="ROOT", help="another checkout, not the peers")
     bench.add_argument("--few-rows", action="store_true", help="for the peers, too")
     bench.add_argument("--json", type=Path, help="write the numbers here")

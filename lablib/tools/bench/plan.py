@@ -7,17 +7,21 @@ from typing import Any, NamedTuple
 
 from lablib.course import tasks
 from lablib.models import LanguageModel, llama_config, zoo
+from lablib.models.files import CODES
 from lablib.tools.saving import save
 
-WHAT = ("decode", "speculation", "votes", "many", "async", "best_of_n")  # beside other engines
+# Beside other engines.
+WHAT = ("decode", "speculation", "votes", "many", "async", "best_of_n", "stored")
 # Parts of lablib beside a plainer way, and particles beside a peer's: only if asked for by name.
 PARTS = ("drafters", "sampler", "sharing", "products", "grammar", "smc")
 LABLIB, MLX_LM, GENLM, LMXLAB = "lablib", "mlx-lm", "genlm-backend", "lmxlab"
+LLAMA_CPP = "llama_cpp"
 OLD = "the old checkout"
 NO_FEW_ROWS = "lablib, OpenBLAS alone"
 FOREIGN = "lablib, mlx-lm's model"
 HEAD = "lablib, with its head"
-PEERS = {"async": GENLM, "smc": GENLM, "best_of_n": LMXLAB}  # whose environment has to be named
+# Whose environment has to be named.
+PEERS = {"async": GENLM, "smc": GENLM, "best_of_n": LMXLAB, "stored": LLAMA_CPP}
 PLAIN = "no drafts"
 QUEUE = {"n": 8, "max_tokens": 32, "rows": 32}
 SMC = {"n": 64, "max_tokens": 32, "ess": 0.5, "cost": 0.5}
@@ -68,6 +72,7 @@ class Plan:
         particles: (rows, steps, steps between resampling or 0) of callers in step;
         cold: how many callers share a prefix of
         trunk: tokens.
+        stored: tokens that a GGUF file's model writes; it reads the ``prompts``, too.
         queue: prompts of 16 to 512 tokens that are completed eight times each, 32 rows at a time.
         sampler: (rows, vocabulary) of a sampler's step.
         sharing: (rows, tokens of the prompt) of texts that share it or hold it each.
@@ -88,6 +93,7 @@ class Plan:
     particles: tuple[tuple[int, int, int], ...] = ((16, 16, 0), (16, 32, 4), (64, 32, 0))
     cold: int = 64
     trunk: int = 64
+    stored: int = 64
     queue: int = 25
     sampler: tuple[tuple[int, int], ...] = ((1, 512), (64, 512), (1, 32_000), (64, 32_000))
     sharing: tuple[tuple[int, int], ...] = ((2, 768), (4, 768), (8, 64), (16, 64), (64, 256))
@@ -97,7 +103,7 @@ class Plan:
 
 QUICK = Plan(
     turns=3, decode=(("target", 8),), texts=1, most=12, lengths=(2, 4), voters=("target",), rows=4,
-    new=4, prompts=(16,), particles=((4, 4, 2),), cold=4, trunk=16, queue=2,
+    new=4, prompts=(16,), particles=((4, 4, 2),), cold=4, trunk=16, stored=4, queue=2,
     sampler=((1, 512), (4, 512)), sharing=((4, 64),), products=(1,),
 )  # fmt: skip
 
@@ -190,6 +196,9 @@ def _many_texts(plan: Plan) -> Iterator[Case]:
         yield Case("async", name, runs, GENLM)
     runs = {side: (side, "best of n") for side in (LABLIB, LMXLAB)}
     yield Case("best_of_n", f"best of {plan.rows}", runs, LMXLAB)
+    for name in ("decode", *(f"prompt of {length}" for length in plan.prompts)):
+        runs = {side: (side, f"stored, {name}") for side in (LABLIB, LLAMA_CPP)}
+        yield Case("stored", f"SmolLM2, {name}", runs, LLAMA_CPP)
 
 
 def _parts(plan: Plan) -> Iterator[Case]:
@@ -246,7 +255,9 @@ def settings(plan: Plan, folder: Path, models: Iterable[str]) -> dict[str, Any]:
     stories = " ".join(each.prompt + each.answer for each in tasks.stories.problems(5, 400))
     prompts = {str(n): prompt_of(n) for n in (plan.prompt, *plan.prompts, plan.trunk)}
     text = tasks.stories.problems(plan.seed, 1)[0].prompt
-    paths = {"models": shipped | made}
+    paths: dict[str, Any] = {"models": shipped | made, "file": None}
+    if (real := zoo.fetched("smollm2")) is not None and (real / CODES).is_file():
+        paths["file"] = str(real / CODES)
     return paths | {
         "plan": asdict(plan), "texts": texts, "stop": stop, "prompts": prompts, "text": text,
         "stories": tokenizer.encode(stories).ids, "queue": QUEUE, "smc": SMC,

@@ -12,7 +12,17 @@ from typing import Any
 from lablib.machine import backend
 from lablib.tools.bench import plan as plans
 from lablib.tools.bench import report
-from lablib.tools.bench.plan import GENLM, LABLIB, LMXLAB, MLX_LM, NO_FEW_ROWS, OLD, Case, Plan
+from lablib.tools.bench.plan import (
+    GENLM,
+    LABLIB,
+    LLAMA_CPP,
+    LMXLAB,
+    MLX_LM,
+    NO_FEW_ROWS,
+    OLD,
+    Case,
+    Plan,
+)
 from lablib.tools.bench.turns import Answer, Side, SideError, take_turns
 from lablib.validation import BadValue, integer, one_of, sequence
 
@@ -26,13 +36,17 @@ _OURS = {
     MLX_LM: "side_mlx_lm",
     "memory": "side_memory",
 }
-_THEIRS = {GENLM: "side_genlm.py", LMXLAB: "side_lmxlab.py"}
+_THEIRS = {
+    GENLM: "side_genlm.py",
+    LMXLAB: "side_lmxlab.py",
+    LLAMA_CPP: "side_llama_cpp.py",
+}
 
 
 def bench(
     what: Sequence[str] = (), *, plan: Plan | None = None, turns: int | None = None,
-    only: str = "", genlm: str | None = None, lmxlab: str | None = None, few_rows: bool = False,
-    old: Path | None = None
+    only: str = "", genlm: str | None = None, lmxlab: str | None = None,
+    llama_cpp: str | None = None, few_rows: bool = False, old: Path | None = None
 ) -> dict[str, Any]:  # fmt: skip
     """Measure lablib beside its peers: the same weights, prompts, BLAS and threads.
 
@@ -44,6 +58,7 @@ def bench(
         only: a regular expression; cases in whose name it is found are run.
         genlm: a Python with genlm-backend, which "async" needs, and genlm-control for "smc".
         lmxlab: a Python with lmxlab, which "best_of_n" needs.
+        llama_cpp: a Python with xllamacpp, which "stored" needs, beside a fetched SmolLM2.
         few_rows: whether the peers, too, get lablib's products of few rows, and not only its BLAS.
         old: the root of another checkout, which takes its turns in place of the peers: is anything
             slower than it was? Cases that its own bench lacks are left out.
@@ -58,7 +73,7 @@ def bench(
     plan = plan or Plan()
     if turns is not None:
         plan = replace(plan, turns=integer("turns", turns, 1))
-    pythons = {GENLM: genlm, LMXLAB: lmxlab}
+    pythons = {GENLM: genlm, LMXLAB: lmxlab, LLAMA_CPP: llama_cpp}
     wanted = _wanted(plan, what, only, pythons, old)
     labels = {side for case in wanted for side, _ in case.runs.values()} | {"memory"}
     found, memory = [], []

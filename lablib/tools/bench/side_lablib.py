@@ -24,7 +24,8 @@ def make(settings: dict[str, Any]) -> dict[str, Run]:
     """Return lablib's cases by name."""
     side = _Lablib(settings)
     own = parts.cases(settings, lambda: side.load("target")[0])
-    return side.decoding() | side.speculation() | side.drafters() | side.many() | own
+    one = side.decoding() | side.stored() | side.speculation()
+    return one | side.drafters() | side.many() | own
 
 
 def after_first(tokens: Iterator[int], n: int) -> Answer:
@@ -91,6 +92,7 @@ class _Lablib:
     def __init__(self, settings: dict[str, Any]) -> None:
         self.settings, self.plan = settings, settings["plan"]
         self.load = cache(self._load)
+        self.real = cache(lambda: lablib.load("smollm2"))
         self.foreign = cache(self._load_foreign)
         self.drafter = cache(self._load_drafter)
         self.drafts = cache(self._load_drafts)
@@ -114,6 +116,27 @@ class _Lablib:
         tokens = TokenIterator(model, prompt, **options)
         answer = after_first((token.id for token in tokens), n)
         return answer | {"bytes": _bytes(self.load(name)[0], len(prompt) + n / 2)}
+
+    def stored(self) -> dict[str, Run]:
+        """Return the cases of a GGUF file's model, if it is here, beside llama.cpp."""
+        if self.settings["file"] is None:
+            return {}
+        found: dict[str, Run] = {"stored, decode": self._decode_stored}
+        for n in self.plan["prompts"]:
+            found[f"stored, prompt of {n}"] = partial(self._read_stored, n)
+        return found
+
+    def _decode_stored(self, _: int) -> Answer:
+        prompt = self.settings["prompts"][str(self.plan["prompt"])]
+        options = {"max_tokens": self.plan["stored"] + 2, "temperature": 0.0, "stop_tokens": ()}
+        tokens = TokenIterator(self.real()[0], prompt, **options)
+        return after_first((token.id for token in tokens), self.plan["stored"])
+
+    def _read_stored(self, length: int, _: int) -> Answer:
+        prompt = self.settings["prompts"][str(length)]
+        options = {"max_tokens": 1, "temperature": 0.0, "stop_tokens": ()}
+        next(TokenIterator(self.real()[0], prompt, **options))
+        return {"units": length}
 
     def _decode_exactly(self, name: str, n: int, _: int) -> Answer:
         prompt = self.settings["prompts"][str(self.plan["prompt"])]

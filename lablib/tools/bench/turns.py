@@ -25,7 +25,10 @@ Run = Callable[[int], Answer | None]  # takes the number of the turn
 
 def clock() -> Callable[[], float]:
     """Return the clock, in seconds, that is fair on MLX's device."""
-    import mlx.core as mx
+    try:
+        import mlx.core as mx
+    except ImportError:  # llama.cpp is there without it, on a CPU
+        return time.process_time
 
     return time.process_time if mx.default_device() == mx.cpu else time.perf_counter
 
