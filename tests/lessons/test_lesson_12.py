@@ -214,7 +214,7 @@ def test_what_is_stored_is_small_and_says_how_it_was_made() -> None:
 
 def test_samples_are_kept_as_they_were_drawn() -> None:
     words = {1: " 12", 2: " 13", 3: "\n"}
-    tokenizer = SimpleNamespace(decode=lambda ids: "".join(words[i] for i in ids))
+    tokenizer = SimpleNamespace(decode=lambda ids, **_: "".join(words[i] for i in ids))
     drawn = Samples([[1, 3], [2, 3], [1, 3]], [[-0.5, -0.25], [-1, -1], [-0.5, -0.25]], [True] * 3)
     kept = measured.record(tokenizer, drawn)
     assert kept == {"texts": [[" 12\n", -0.75, 2], [" 13\n", -2, 2]], "of": "aba"}

@@ -4,6 +4,7 @@ A list is begun with examples of the form ``question answer``, a line each, and 
 next line's end. So a base model can be asked as well as one that was trained to chat.
 """
 
+import re
 from typing import NamedTuple
 
 import numpy as np
@@ -79,16 +80,6 @@ ship s, shoe s, sky skies, spoon s, spy spies, star s, stitch es, story stories,
 s, table s, teacher s, thief thieves, tomato es, tooth teeth, toy s, tree s, valley s, watch es,
 wife wives, window s, wish es, witch es, wolf wolves, woman women
 """
-_WORDS = """
-apple basket beach bear bird black bread bridge brown camel candle castle chair cheese cloud coffee
-copper cotton dance desert doctor dragon dream eagle earth engine farmer finger flower forest
-friend garden ghost glass green guitar hammer honey horse house island jacket jungle kitten knife
-ladder lemon letter lion market melon metal mirror monkey moon mother mouse music needle nurse ocean
-onion orange paint paper pencil piano pilot planet plate pocket police potato prince queen rabbit
-river rocket sailor salad school shadow ship shoe silver sister smoke snake soap spider spoon stone
-street sugar summer table teacher tiger tower train tree turtle uncle valley violin water whale
-window winter wolf yellow zebra
-"""
 # The examples of each kind, a line each: they are no questions.
 KINDS = {
     "sums": "12 + 25 = 37\n41 + 8 = 49\n30 + 33 = 63\n",
@@ -96,7 +87,6 @@ KINDS = {
     "plurals": "one cat, two cats\none box, two boxes\none city, two cities\n",
     "capitals": "Italy: Rome\nRussia: Moscow\nSaudi Arabia: Riyadh\n",
     "symbols": "gold: Au\noxygen: O\nzinc: Zn\n",
-    "spellings": "cat: c a t\nhello: h e l l o\nsun: s u n\n",
 }
 
 
@@ -114,12 +104,12 @@ def _numbers(rng: np.random.Generator, n: int, kind: str) -> list[tuple[str, str
         if kind == "sums":
             asked[f"{a} + {b} ="] = str(a + b)
         else:
-            step = b % 9 + 2
+            step = (1, 2, 5, 10)[b % 4]
             asked[", ".join(str(a + step * i) for i in range(4)) + ", then"] = str(a + 4 * step)
     return list(asked.items())
 
 
-def facts(numbers: int = 290, seed: int = 0) -> list[Fact]:
+def facts(numbers: int = 330, seed: int = 0) -> list[Fact]:
     """Return all questions, those of a kind side by side.
 
     Args:
@@ -134,7 +124,6 @@ def facts(numbers: int = 290, seed: int = 0) -> list[Fact]:
         "plurals": [(f"one {one}, two", two) for one, two in plurals],
         "capitals": [(f"{country}:", city) for country, city in _pairs(_CAPITALS)],
         "symbols": [(f"{element}:", symbol) for element, symbol in _pairs(_SYMBOLS)],
-        "spellings": [(f"{word}:", " ".join(word)) for word in _WORDS.split()],
     }
     return [
         Fact(kind, KINDS[kind] + line, line, truth)
@@ -144,5 +133,5 @@ def facts(numbers: int = 290, seed: int = 0) -> list[Fact]:
 
 
 def answer(text: str) -> str:
-    """Return what a completion answers: its first line, without blanks and a full stop behind."""
-    return text.partition("\n")[0].strip().rstrip(".")
+    """Return what a completion answers: its first line, up to a comma, a bracket or a full stop."""
+    return re.split(r"[\n,(.]", text)[0].strip()

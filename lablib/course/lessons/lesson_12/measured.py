@@ -1,22 +1,24 @@
 """Measure lesson 12's table on real models, once, and keep it; the lesson does a slice again.
 
-    python -m lablib.course.lessons.lesson_12.measured facts drafts match law bits window
+    python -m lablib.course.lessons.lesson_12.measured facts law drafts match bits window
 
-measures the parts that are named and writes ``stored/PART.json`` after each portion: whoever stops
-it has what was done until then. ``window`` asks Gemma 3, all others SmolLM2; ``facts --model NAME``
-asks any model that ``lablib.load`` opens. On one busy core all took half an hour.
+measures the parts that are named and writes ``stored/PART.json`` after each portion. It goes on
+where such a file ends: whoever stops it has what was done, and deletes the file to begin anew.
+``law:10`` measures ten portions more and no further. ``window`` asks Gemma 3, all others SmolLM2;
+``facts --model NAME`` asks any model that ``lablib.load`` opens.
 """
 
 import argparse
 import json
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import lablib
 from lablib.course.lessons.lesson_12.facts import Fact, facts
 from lablib.course.lessons.lesson_12.jobs import jobs
-from lablib.course.lessons.lesson_12.runs import LETTERS, STORED
+from lablib.course.lessons.lesson_12.runs import LETTERS, STORED, stored
 from lablib.course.lessons.lesson_12.window import window
 from lablib.course.replay import measure
 from lablib.inference import Head, NGram
@@ -27,9 +29,10 @@ import mlx.core as mx
 import numpy as np
 
 COMMAND = "python -m lablib.course.lessons.lesson_12.measured"
-HEAT, SAMPLES = 0.8, 16  # of a question
+HEAT, SAMPLES = 0.8, 8  # of a question
 PORTION = 12  # every twelfth question of each kind: a portion has all kinds
-LENGTH = 48  # tokens of a text that is drafted for
+LENGTH = 32  # tokens of a text that is drafted for
+BATCH = 8  # texts
 TEMPERATURES = (0.7, 1.0)
 
 Record = dict[str, Any]
@@ -37,7 +40,7 @@ Record = dict[str, Any]
 
 # ------------------------------------------------------------------ questions and votes
 def answered(model: Any, tokenizer: Any, asked: list[tuple[int, Fact]]) -> Iterator[Record]:
-    """Yield what a model answers to questions ``(number, fact)``: once greedily, and 16 times."""
+    """Yield what a model answers to questions ``(number, fact)``: once greedily, and 8 times."""
     prompts = [fact.prompt for _, fact in asked]
     longest = [len(tokenizer.encode(" " + fact.truth)) + 3 for _, fact in asked]
     how: Any = {"max_batch": 64, "max_tokens": longest, "stop": "\n", "tokenizer": tokenizer}
@@ -55,17 +58,18 @@ def record(tokenizer: Any, samples: Samples) -> Record:
     texts: dict[tuple[int, ...], list[Any]] = {}
     of = []
     for tokens, logprobs in zip(samples.tokens, samples.logprobs, strict=True):
-        key = tuple(tokens)
-        texts.setdefault(key, [tokenizer.decode(tokens), round(sum(logprobs), 2), len(tokens)])
+        key, text = tuple(tokens), tokenizer.decode(tokens, skip_special_tokens=True)
+        texts.setdefault(key, [text, round(sum(logprobs), 2), len(tokens)])
         of.append(LETTERS[[*texts].index(key)])
     return {"texts": [*texts.values()], "of": "".join(of)}
 
 
-def measure_facts(model: Any, tokenizer: Any) -> Iterator[list[Record]]:
-    """Yield portions of all questions."""
+def measure_facts(model: Any, tokenizer: Any, done: set[int]) -> Iterator[list[Record]]:
+    """Yield portions of all questions; here and below ``done`` are the numbers that are there."""
     numbered = [*enumerate(facts())]
     for first in range(PORTION):
-        yield [*answered(model, tokenizer, numbered[first::PORTION])]
+        if first not in done:
+            yield [*answered(model, tokenizer, numbered[first::PORTION])]
 
 
 # ------------------------------------------------------------------ drafts
@@ -89,10 +93,12 @@ def timed(writer: Any) -> tuple[list[int], float]:
         return [first, *(token.id for token in writer)], now() - start
 
 
-def measure_drafts(model: Any, tokenizer: Any) -> Iterator[list[Record]]:
+def measure_drafts(model: Any, tokenizer: Any, done: set[int]) -> Iterator[list[Record]]:
     """Yield of each job its greedy text's time, plain and with each drafter, and if it is equal."""
     who = drafters(model)
     for number, kind, prompt in asked_of(tokenizer):
+        if number in done:
+            continue
         how = {"max_tokens": LENGTH, "temperature": 0.0}
         plain, seconds = timed(lablib.TokenIterator(model, prompt, **how))
         found: Record = {"number": number, "kind": kind, "tokens": len(plain), "seconds": seconds}
@@ -110,14 +116,16 @@ def counts(stats: dict[str, Any]) -> Record:
     return {**kept, "per_call": round(stats["tokens_per_round"], 3)}
 
 
-def measure_match(model: Any, tokenizer: Any) -> Iterator[list[Record]]:
-    """Yield if texts at T = 1 are equal: alone, drafted for under ``match``, in a batch of 16."""
+def measure_match(model: Any, tokenizer: Any, done: set[int]) -> Iterator[list[Record]]:
+    """Yield if texts at T = 1 are equal: alone, drafted for under ``match``, in a batch."""
     who, some = drafters(model), [*asked_of(tokenizer)]
-    for begin in range(0, len(some), 16):
-        group = some[begin : begin + 16]
+    for begin in range(0, len(some), BATCH):
+        if begin in done:
+            continue
+        group, portion = some[begin : begin + BATCH], []
         options = [lablib.SamplerOptions(seed=number) for number, *_ in group]
         prompts = [prompt for *_, prompt in group]
-        rows = lablib.sample_many(model, prompts, options, max_tokens=LENGTH, max_batch=16)
+        rows = lablib.sample_many(model, prompts, options, max_tokens=LENGTH, max_batch=BATCH)
         for (number, kind, prompt), row in zip(group, rows, strict=True):
             how = {"max_tokens": LENGTH, "seed": number}
             alone, _ = timed(lablib.TokenIterator(model, prompt, **how))
@@ -128,13 +136,17 @@ def measure_match(model: Any, tokenizer: Any) -> Iterator[list[Record]]:
                 text = lablib.SpeculativeTokenIterator(model, drafter, prompt, **more)
                 same, _ = timed(text)
                 found[name] = {"equal": same == alone, **counts(text.stats)}
-            yield [found]
+            portion.append(found)
+        yield portion
 
 
-def measure_law(model: Any, tokenizer: Any) -> Iterator[list[Record]]:
+def measure_law(model: Any, tokenizer: Any, done: set[int]) -> Iterator[list[Record]]:
     """Yield of each job how many drafts rejection kept, and what p and q promised."""
     who = drafters(model)
     for number, kind, prompt in asked_of(tokenizer):
+        if number in done:
+            continue
+        portion = []
         for name, (drafter, n) in who.items():
             for temperature in TEMPERATURES:
                 how: Any = {"max_tokens": LENGTH, "temperature": temperature, "draft_tokens": n}
@@ -143,7 +155,8 @@ def measure_law(model: Any, tokenizer: Any) -> Iterator[list[Record]]:
                 )
                 timed(text)
                 about = {"number": number, "kind": kind, "drafter": name, "T": temperature}
-                yield [about | promised(text.rounds)]
+                portion.append(about | promised(text.rounds))
+        yield portion
 
 
 def promised(rounds: Iterable[Any]) -> Record:
@@ -161,17 +174,18 @@ def promised(rounds: Iterable[Any]) -> Record:
 
 
 # ------------------------------------------------------------------ bits
-def measure_bits(model: Any, tokenizer: Any) -> Iterator[list[Record]]:
+def measure_bits(model: Any, tokenizer: Any, done: set[int]) -> Iterator[list[Record]]:
     """Yield for 32, 8 and 4 bits the bytes and seconds of a token, and what rounding changes.
 
-    The texts are the model's own, at T = 1, one behind each job.
+    The texts are the model's own, at T = 1, one behind each of ten jobs.
     """
-    options = [lablib.SamplerOptions(seed=number) for number, *_ in asked_of(tokenizer)]
-    prompts = [prompt for *_, prompt in asked_of(tokenizer)]
+    some = [*asked_of(tokenizer, 2)]
+    options = [lablib.SamplerOptions(seed=number) for number, *_ in some]
+    prompts = [prompt for *_, prompt in some]
     rows = lablib.sample_many(model, prompts, options, max_tokens=LENGTH, max_batch=16)
     texts = [(p, p + row.tokens[0]) for p, row in zip(prompts, rows, strict=True)]
     whole = [log_p(model, *text) for text in texts]
-    for bits in (32, 8, 4):
+    for bits in {32, 8, 4} - done:
         fewer = model if bits == 32 else lablib.load("smollm2", bits=bits)[0]
         kls, flips = [], []
         for text, exact in zip(texts, whole, strict=True):
@@ -185,7 +199,7 @@ def measure_bits(model: Any, tokenizer: Any) -> Iterator[list[Record]]:
             times.append(took / (len(tokens) - 1))
         yield [
             {
-                "bits": bits,
+                "number": bits,
                 "bytes": sum(array.nbytes for array in leaves(fewer)),
                 "seconds": [round(each, 5) for each in times],
                 "bandwidth": round(measure.bandwidth(64, 5) / 1e9, 2),
@@ -221,22 +235,24 @@ PARTS = {
 def main() -> None:
     """Measure the parts that are named."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("parts", nargs="+", choices=PARTS)
+    parser.add_argument("parts", nargs="+", help=f"of {', '.join(PARTS)}; or facts:2 and so on")
     parser.add_argument("--model", help="who is asked the facts; smollm2 unless it is given")
     options = parser.parse_args()
-    if options.model is not None and options.parts != ["facts"]:
-        parser.error(f"--model goes with facts alone, got {' '.join(options.parts)}")
     opened: dict[str, Any] = {}
-    for part in options.parts:
+    for each in options.parts:
+        part, _, most = each.partition(":")
+        if part not in PARTS or (options.model and part != "facts"):
+            parser.error(f"parts must be of {', '.join(PARTS)}, with --model facts, got {each!r}")
         name = options.model or ("gemma3" if part == "window" else "smollm2")
+        kept = part if options.model is None else f"{part}-{Path(name).name}"
         if name not in opened:
             opened = {name: lablib.load(name, dtype=mx.float32)}
-        model, tokenizer = opened[name]
-        records: list[Record] = []
-        for portion in PARTS[part](model, tokenizer):
+        records = stored(kept) if (STORED / f"{kept}.json").exists() else []
+        portions = PARTS[part](*opened[name], {each["number"] for each in records})
+        for portion in islice(portions, int(most) if most else None):
             records += portion
-            keep(part if options.model is None else f"{part}-{Path(name).name}", name, records)
-            print(f"{part}: {len(records)}", flush=True)
+            keep(kept, name, records)
+            print(f"{kept}: {len(records)}", flush=True)
 
 
 def keep(part: str, name: str, records: list[Record]) -> None:

@@ -17,7 +17,7 @@ from lablib.course.replay.curves import Curve, Sampled, vote_curves
 import numpy as np
 
 STORED = Path(__file__).with_name("stored")
-LETTERS, COUNTS = "abcdefghijklmnop", (1, 2, 4, 8, 16)
+LETTERS, COUNTS = "abcdefgh", (1, 2, 4, 8)
 INTERVAL, VISIBLE = 1.96, 2.8  # standard errors: half of a 95 % interval; seen four times in five
 ALL = "all kinds"
 HELD, REFUTED, OPEN = "held", "not held", "not told apart"
@@ -127,7 +127,7 @@ class Asked(NamedTuple):
 
     @property
     def leads(self) -> np.ndarray:
-        """Return how many votes of 16 the winner has more than the second, ``(K,)``."""
+        """Return how many votes of 8 the winner has more than the second, ``(K,)``."""
         tallies = [sorted(Counter(filter(None, p.answers)).values()) for p in self.problems]
         return np.array([sum(each[-1:]) - sum(each[-2:-1]) for each in tallies])
 

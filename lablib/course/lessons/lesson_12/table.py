@@ -8,8 +8,8 @@ from lablib.course.lessons.lesson_12.runs import HELD, REFUTED, Estimate
 
 import numpy as np
 
-WIDE = 6  # votes of 16: the lead that lesson 06 calls wide
-N = runs.COUNTS.index(16)
+WIDE = 4  # votes of 8 by which a winner is far ahead
+N = runs.COUNTS.index(8)
 
 
 class Row(NamedTuple):
@@ -82,7 +82,7 @@ def heat_costs(part: str = "facts") -> Row:
 def neighbours() -> Row:
     """Lesson 04: no neighbour changes a text."""
     records = runs.stored("match")
-    claim = "A text is the same alone and in a batch of 16 (T = 1)"
+    claim = "A text is the same alone and in a batch of 8 (T = 1)"
     found = texts(sum(each["batch"] for each in records), len(records))
     return Row("04", claim, part="match", **found)
 
@@ -92,7 +92,7 @@ def likeliest(part: str = "facts") -> Row:
     curves = runs.curves_of(part)
     gain = curves["best: likeliest"].per_problem[:, N] - curves["single"].per_problem[:, 0]
     found = runs.mean_of(gain)
-    claim = "The likeliest of 16 is right more often than one"
+    claim = "The likeliest of 8 is right more often than one"
     return Row("05", claim, verdict=runs.above(found), part=part, **points(found))
 
 
@@ -101,7 +101,7 @@ def votes(part: str = "facts") -> Row:
     curves = runs.curves_of(part)
     gain = curves["majority"].per_problem[:, N] - curves["single"].per_problem[:, 0]
     found = runs.mean_of(gain)
-    claim = "A vote of 16 is right more often than one"
+    claim = "A vote of 8 is right more often than one"
     return Row("06", claim, verdict=runs.above(found), part=part, **points(found))
 
 
@@ -110,7 +110,7 @@ def vote_or_likeliest(part: str = "facts") -> Row:
     curves = runs.curves_of(part)
     gain = curves["majority"].per_problem[:, N] - curves["best: likeliest"].per_problem[:, N]
     found = runs.mean_of(gain)
-    claim = "A vote of 16 is right more often than the likeliest of the same 16"
+    claim = "A vote of 8 is right more often than the likeliest of the same 8"
     return Row("06", claim, verdict=runs.above(found), part=part, **points(found))
 
 

@@ -170,7 +170,7 @@ class Choosing(ChartExplorer):
         kinds = [runs.ALL, *dict.fromkeys(asked.kinds.tolist())]
         super().__init__(
             kind=choice(runs.ALL, kinds, label="questions"),
-            samples=choice(16, [*runs.COUNTS], label="samples"),
+            samples=choice(runs.COUNTS[-1], [*runs.COUNTS], label="samples"),
         )
 
     def compute(self, kind: str, samples: int) -> dict[str, Any]:
