@@ -26,7 +26,8 @@ import numpy as np
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
 from mlx_lm.models.cache import KVCache
-from oracles.drawn import read
+from oracles.drawn import charted, read
+from scipy import stats
 
 
 @pytest.fixture(scope="module")
@@ -138,10 +139,14 @@ def test_an_estimate_is_a_mean_with_its_standard_error() -> None:
     assert found.value == 0.25
     assert found.n == 8
     assert found.error == pytest.approx(np.sqrt(0.25 * 0.75 * 8 / 7 / 8))
-    assert (found.high - found.low) / found.error == pytest.approx(2 * 1.96)
-    assert found.visible == pytest.approx(2.8 * found.error)
-    apart = runs.between(np.array([1.0, 3.0]), np.array([0.0, 0.0, 0.0]))
-    assert apart == (2.0, 1.0, 5)
+    low, high = stats.ttest_1samp([0, 1, 0, 0, 0, 0, 1, 0], 0).confidence_interval()
+    assert (found.low, found.high) == pytest.approx((low, high))
+    many = found._replace(freedom=np.inf)
+    assert (many.half, many.visible) == pytest.approx((1.96 * found.error, 2.8 * found.error), 1e-3)
+    ones, others = np.array([1.0, 3.0, 4.0]), np.array([0.5, 0.0, 0.5, 1.0])
+    apart = runs.between(ones, others)
+    welch = stats.ttest_ind(ones, others, equal_var=False).confidence_interval()
+    assert (apart.low, apart.high) == pytest.approx((welch.low, welch.high))
 
 
 @pytest.mark.parametrize(
@@ -252,29 +257,43 @@ def test_the_table_has_ten_rows_that_name_their_runs() -> None:
 def test_choosing_is_what_vote_curves_counts() -> None:
     asked, curves = some_questions()
     widget = lab.Choosing(asked, curves)
-    data = widget.compute("sums", 16)
+    data = widget.compute("sums", 8)
     assert data["right"]["the vote"][-1].value == pytest.approx(1 / 2)
     assert data["right"]["the likeliest"][-1].value == pytest.approx(1.0)
     assert data["gain"].n == 2
-    assert data["greedy"] == 0.5
-    assert "Of 2 sums a vote of 16 is right in 50%, the likeliest in 100%" in widget.set(
-        kind="sums"
-    )
+    assert data["one"] == 0.5
+    assert "Of 2 sums a vote of 8 is right in 50%, the likeliest in 100%" in widget.set(kind="sums")
     assert read(widget.draw(widget.compute(runs.ALL, 1)))
+
+
+def test_differences_are_drawn_with_their_intervals_and_verdicts() -> None:
+    seen, unseen = runs.Estimate(0.05, 0.01, 9), runs.Estimate(-0.01, 0.02, 9)
+    rows = [
+        table.Row("05", "one", verdict=runs.above(seen), part="facts", **table.points(seen)),
+        table.Row("04", "texts", part="match", **table.texts(3, 3)),
+        table.Row("06", "two", verdict=runs.above(unseen), part="facts", **table.points(unseen)),
+    ]
+    chart = lab.differences(rows)
+    (marks,) = charted(chart)
+    assert [mark["dot"] for mark in marks if "dot" in mark] == [[5, 0], [-1, -1]]
+    lines = [x for mark in marks if "line" in mark for x, _ in mark["line"]]
+    assert lines == pytest.approx([3.04, 6.96, -4.92, 2.92])
+    assert [name for _, name in chart.panels[0]["y"]["ticks"]] == ["one", "two"]
 
 
 def some_questions():
     """Two sums and two capitals: the vote finds one sum, the likeliest finds both."""
     texts = [["1", -1.0, 1], ["2", -2.0, 1]]
     records = [
-        {"texts": texts, "of": "a" * 10 + "b" * 6, "greedy": texts[0]},
-        {"texts": texts, "of": "a" * 6 + "b" * 10, "greedy": texts[1]},
+        {"texts": texts, "of": "a" * 5 + "b" * 3, "greedy": "1"},
+        {"texts": texts, "of": "a" * 3 + "b" * 5},
     ] * 2
     kinds, truths = ["sums", "sums", "capitals", "capitals"], ["1"] * 4
     problems = [runs.sampled(*pair) for pair in zip(records, truths, strict=True)]
     asked = runs.Asked(records, np.array(kinds), truths, problems)
-    assert asked.greedy.tolist() == [1, 0, 1, 0]
-    assert asked.leads.tolist() == [4] * 4
+    assert asked.greedy[::2].tolist() == [1, 1]
+    assert np.isnan(asked.greedy[1::2]).all()
+    assert asked.leads.tolist() == [2] * 4
     return asked, vote_curves(problems, runs.COUNTS, confidence=None, orders=2)
 
 

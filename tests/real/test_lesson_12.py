@@ -29,12 +29,12 @@ def without_clock(record):
 @SMOLLM2
 def test_questions_are_answered_as_they_were(smollm2):
     known = {each["number"]: each for each in runs.stored("facts")}
-    numbers = [3, 300, 590, 700, 800, 900, 1000, 1040]
+    numbers = [0, 36, 336, 480, 672, 696, 840, 936]
     every = facts.facts()
-    again = [*measured.answered(*smollm2, [(number, every[number]) for number in numbers])]
+    again = [*measured.answered(*smollm2, [(number, every[number]) for number in numbers], True)]
     for each in again:  # a sample in a hundred may part where two tokens are as likely
         stored = known[each["number"]]
-        assert each["greedy"][0] == stored["greedy"][0]
+        assert each["greedy"] == stored["greedy"]
         pairs = zip(runs.chosen(each), runs.chosen(stored), strict=True)
         assert sum(one[0] != other[0] for one, other in pairs) <= 1
 

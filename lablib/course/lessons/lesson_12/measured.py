@@ -31,6 +31,7 @@ import numpy as np
 COMMAND = "python -m lablib.course.lessons.lesson_12.measured"
 HEAT, SAMPLES = 0.8, 8  # of a question
 PORTION = 12  # every twelfth question of each kind: a portion has all kinds
+GREEDY = 2  # portions that are asked greedily, too
 LENGTH = 32  # tokens of a text that is drafted for
 BATCH = 8  # texts
 TEMPERATURES = (0.7, 1.0)
@@ -39,18 +40,24 @@ Record = dict[str, Any]
 
 
 # ------------------------------------------------------------------ questions and votes
-def answered(model: Any, tokenizer: Any, asked: list[tuple[int, Fact]]) -> Iterator[Record]:
-    """Yield what a model answers to questions ``(number, fact)``: once greedily, and 8 times."""
+def answered(
+    model: Any, tokenizer: Any, asked: list[tuple[int, Fact]], greedy: bool
+) -> Iterator[Record]:
+    """Yield what a model answers to questions ``(number, fact)``, 8 times; once greedily, too."""
     prompts = [fact.prompt for _, fact in asked]
     longest = [len(tokenizer.encode(" " + fact.truth)) + 3 for _, fact in asked]
     how: Any = {"max_batch": 64, "max_tokens": longest, "stop": "\n", "tokenizer": tokenizer}
     cold = lablib.SamplerOptions(temperature=0.0)
     warm = [lablib.SamplerOptions(temperature=HEAT, seed=number) for number, _ in asked]
-    greedy = lablib.sample_many(model, prompts, cold, **how)
     many = lablib.sample_many(model, prompts, warm, SAMPLES, **how)
-    for (number, _), one, some in zip(asked, greedy, many, strict=True):
-        found = record(tokenizer, some)
-        yield {"number": number, "greedy": record(tokenizer, one)["texts"][0], **found}
+    records = [
+        {"number": n, **record(tokenizer, each)} for (n, _), each in zip(asked, many, strict=True)
+    ]
+    if greedy:
+        ones = lablib.sample_many(model, prompts, cold, **how)
+        for each, one in zip(records, ones, strict=True):
+            each["greedy"] = record(tokenizer, one)["texts"][0][0]
+    yield from records
 
 
 def record(tokenizer: Any, samples: Samples) -> Record:
@@ -69,7 +76,8 @@ def measure_facts(model: Any, tokenizer: Any, done: set[int]) -> Iterator[list[R
     numbered = [*enumerate(facts())]
     for first in range(PORTION):
         if first not in done:
-            yield [*answered(model, tokenizer, numbered[first::PORTION])]
+            some = numbered[first::PORTION]
+            yield [*answered(model, tokenizer, some, greedy=first < GREEDY)]
 
 
 # ------------------------------------------------------------------ drafts
@@ -193,7 +201,7 @@ def measure_bits(model: Any, tokenizer: Any, done: set[int]) -> Iterator[list[Re
             kls.append(float((np.exp(exact) * (exact - rounded)).sum(-1).mean()))
             flips.append(float((exact.argmax(-1) != rounded.argmax(-1)).mean()))
         times = []
-        for prompt, _ in texts[:10]:
+        for prompt, _ in texts[:6]:
             writer = lablib.TokenIterator(fewer, prompt, max_tokens=17, temperature=0.0)
             tokens, took = timed(writer)
             times.append(took / (len(tokens) - 1))

@@ -10,9 +10,9 @@ QUESTIONS = [
     ),
     Question(
         "12.q2",
-        "A small real model answers a thousand questions, sixteen times each. Which is right more "
+        "A small real model answers a thousand questions, eight times each. Which is right more "
         "often?",
-        ("a vote of the sixteen", "the likeliest of the sixteen", "they are not told apart"),
+        ("a vote of the eight", "the likeliest of the eight", "they are not told apart"),
     ),
     Question(
         "12.q3",

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from lablib.course.lessons.lesson_12 import runs
+from lablib.course.lessons.lesson_12.table import Row
 from lablib.course.plots.chart import Chart, ChartExplorer
 from lablib.course.plots.charts import axis, curves, panel
 from lablib.course.plots.explorer import Explorer, choice, slider
@@ -164,7 +165,7 @@ class Choosing(ChartExplorer):
     )
 
     def __init__(self, asked: runs.Asked, curves: Mapping[str, Curve]) -> None:
-        self.kinds, self.greedy = asked.kinds, asked.greedy
+        self.kinds = asked.kinds
         self.won = {name: curves[way].per_problem for name, way in self.WAYS}
         self.one = curves["single"].per_problem[:, 0]
         kinds = [runs.ALL, *dict.fromkeys(asked.kinds.tolist())]
@@ -185,21 +186,20 @@ class Choosing(ChartExplorer):
             for name, won in self.won.items()
         }
         gain = runs.mean_of(self.won["the vote"][here, place] - self.one[here])
-        greedy = float(self.greedy[here].mean())
-        about = {"kind": kind, "samples": samples, "place": place, "greedy": greedy}
-        return {"right": right, "gain": gain, **about}
+        about = {"kind": kind, "samples": samples, "place": place}
+        return {"right": right, "gain": gain, "one": float(self.one[here].mean()), **about}
 
     def chart(self, data: dict[str, Any]) -> Chart:
-        """Draw a line for each way, with its interval; dotted, the greedy answer."""
+        """Draw a line for each way, with its interval; dotted, one sample."""
         series = {}
         for name, found in data["right"].items():
             ends = [[each.low for each in found], [each.high for each in found]]
             series[name] = [each.value for each in found], *np.clip(ends, 0, 1)
         marks = curves(runs.COUNTS, series)
-        marks.append({"rule": {"y": data["greedy"]}, "dash": "2 3"})
+        marks.append({"rule": {"y": data["one"]}, "dash": "2 3"})
         marks.append({"rule": {"x": data["samples"]}, "dash": "5 3"})
         x = axis(1, runs.COUNTS[-1], "samples of a question", runs.COUNTS, log=True)
-        title = "right answers (share; dotted: the greedy answer)"
+        title = "right answers (share; dotted: one sample)"
         return Chart([panel(title, x, axis(0, 1), series, high=240)], [marks])
 
     def caption(self, data: dict[str, Any]) -> str:
@@ -213,3 +213,26 @@ class Choosing(ChartExplorer):
             f"{100 * gain.value:+.1f} points on one sample (95 %: {100 * gain.low:+.1f} to "
             f"{100 * gain.high:+.1f})."
         )
+
+
+def differences(rows: Sequence[Row]) -> Chart:
+    """Draw of each row that is a difference of shares a dot, and its interval across; 0 is a line.
+
+    A verdict has a colour: green if the claim held, orange if it did not, grey if nobody can tell.
+    """
+    looks = {runs.HELD: COLOURS[2], runs.REFUTED: COLOURS[5], runs.OPEN: "#555555"}
+    drawn = [(row, row.points) for row in rows if row.points is not None]
+    marks: list[dict[str, Any]] = [{"rule": {"x": 0}, "dash": "5 3"}]
+    for place, (row, found) in enumerate(drawn):
+        ends = [[100 * end, -place] for end in (found.low, found.high)]
+        look = {"colour": looks[row.verdict]}
+        note = f"{row.claim}: {row.here}, {row.verdict}."
+        marks += [{"line": ends, "wide": 3, **look}, {"dot": [100 * found.value, -place]}]
+        marks[-1] |= {"r": 6, "note": note, **look}
+    widest = max(abs(100 * end) for _, found in drawn for end in (found.low, found.high))
+    x = axis(-1.1 * widest, 1.1 * widest, "points of a hundred", grid=True)
+    names = [(-place, row.claim) for place, (row, _) in enumerate(drawn)]
+    y = axis(0.5 - len(drawn), 0.5, "", names, bare=True)
+    title = "differences, with 95 % intervals"
+    view = panel(title, x, y, side=330, high=30 * len(drawn))
+    return Chart([view], [marks], [(looks[name], name) for name in looks])

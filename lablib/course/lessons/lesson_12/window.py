@@ -9,20 +9,14 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import lablib
+from lablib.course.lessons.lesson_12.jobs import jobs
 
 import mlx.core as mx
 from mlx_lm.generate import speculative_generate_step
 from mlx_lm.models.cache import KVCache
 
-WINDOW = 512
-BEFORE, BEHIND = 500, 100  # tokens of a text that are drawn, and greedy ones behind them
-DRAFTS = 3
-BEGINNINGS = (
-    "Once upon a time, there was a",
-    "The history of the city begins with",
-    "To bake a good loaf of bread, first",
-    "The weather in the mountains",
-)
+BEFORE, BEHIND = 500, 100  # tokens of a text that is read, and greedy ones behind them
+TEXTS, DRAFTS = 5, 3
 
 
 class Prompter:
@@ -60,19 +54,16 @@ def parted(one: Sequence[int], other: Sequence[int]) -> int | None:
 def window(model: Any, tokenizer: Any, done: set[int]) -> Iterator[list[dict[str, Any]]]:
     """Yield of each text where each engine's text with drafts parts from the plain one.
 
-    The first tokens are drawn at T = 0.8; from there on all is greedy. Places count from the text's
+    A text begins with questions of ``jobs``, each with others first. Places count from its
     beginning; None: the texts are equal.
     """
-    prompts = [tokenizer.encode(begin) for begin in BEGINNINGS]
-    options = [lablib.SamplerOptions(temperature=0.8, seed=i) for i in range(len(prompts))]
-    lengths = [BEFORE - len(prompt) for prompt in prompts]
-    how: Any = {"max_tokens": lengths, "max_batch": len(prompts), "stop_tokens": ()}
-    rows = lablib.sample_many(model, prompts, options, **how)
-    for number, (prompt, row) in enumerate(zip(prompts, rows, strict=True)):
-        ids = prompt + row.tokens[0]
-        if number in done:
-            continue
-        yield [{"number": number, **one_text(model, ids, BEHIND)}]
+    asked = [question for _, question in jobs()]
+    turn = len(asked) // TEXTS
+    for number in range(TEXTS):
+        if number not in done:
+            begin = "\n".join(asked[turn * number :] + asked[: turn * number])
+            ids = tokenizer.encode(begin)[:BEFORE]
+            yield [{"number": number, **one_text(model, ids, BEHIND)}]
 
 
 def one_text(model: Any, ids: list[int], n: int) -> dict[str, Any]:
