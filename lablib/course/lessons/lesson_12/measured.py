@@ -19,7 +19,7 @@ import lablib
 from lablib.course.lessons.lesson_12.facts import Fact, facts
 from lablib.course.lessons.lesson_12.jobs import jobs
 from lablib.course.lessons.lesson_12.runs import LETTERS, STORED, stored
-from lablib.course.lessons.lesson_12.window import window
+from lablib.course.lessons.lesson_12.window import parted, window
 from lablib.course.replay import measure
 from lablib.inference import Head, NGram
 from lablib.inference.decoding.rows import Samples
@@ -125,7 +125,7 @@ def counts(stats: dict[str, Any]) -> Record:
 
 
 def measure_match(model: Any, tokenizer: Any, done: set[int]) -> Iterator[list[Record]]:
-    """Yield if texts at T = 1 are equal: alone, drafted for under ``match``, in a batch."""
+    """Yield if texts at T = 1 are equal: alone, in a batch, and drafted for under ``match``."""
     who, some = drafters(model), [*asked_of(tokenizer)]
     for begin in range(0, len(some), BATCH):
         if begin in done:
@@ -146,6 +146,42 @@ def measure_match(model: Any, tokenizer: Any, done: set[int]) -> Iterator[list[R
                 found[name] = {"equal": same == alone, **counts(text.stats)}
             portion.append(found)
         yield portion
+
+
+def measure_rounding(model: Any, tokenizer: Any, done: set[int]) -> Iterator[list[Record]]:
+    """Yield of each text of ``match`` that parted where it did, and whether same bits mend it."""
+    who, prompts = drafters(model), {number: ids for number, _, ids in asked_of(tokenizer)}
+    for each in stored("match"):
+        for name, (drafter, n) in who.items():
+            number = each["number"]
+            if each[name]["equal"] or number in done:
+                continue
+            how: Any = {"max_tokens": LENGTH, "seed": number}
+            more: Any = {**how, "draft_tokens": n, "rule": "match"}
+            ids = prompts[number]
+            some = [
+                [*lablib.TokenIterator(model, ids, **how)],
+                [*lablib.SpeculativeTokenIterator(model, drafter, ids, **more)],
+            ]
+            at = parted(*([token.id for token in text] for text in some))
+            logs = [token.logprob for token in (text[at] for text in some)]
+            off = max(
+                abs(a.logprob - b.logprob) for a, b in zip(*(t[:at] for t in some), strict=True)
+            )
+            with lablib.same_bits():
+                one, _ = timed(lablib.TokenIterator(model, ids, **how))
+                other, _ = timed(lablib.SpeculativeTokenIterator(model, drafter, ids, **more))
+            yield [
+                {
+                    "number": number,
+                    "drafter": name,
+                    "place": at,
+                    "words": [tokenizer.decode([text[at].id]) for text in some],
+                    "p": [float(f"{np.exp(log):.2g}") for log in logs],
+                    "off": float(f"{off:.2g}"),
+                    "equal with same_bits": one == other,
+                }
+            ]
 
 
 def measure_law(model: Any, tokenizer: Any, done: set[int]) -> Iterator[list[Record]]:
@@ -234,6 +270,7 @@ PARTS = {
     "facts": measure_facts,
     "drafts": measure_drafts,
     "match": measure_match,
+    "rounding": measure_rounding,
     "law": measure_law,
     "bits": measure_bits,
     "window": window,

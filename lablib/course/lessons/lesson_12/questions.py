@@ -16,8 +16,8 @@ QUESTIONS = [
     ),
     Question(
         "12.q3",
-        "Code, lists, stories, small talk, and copies with one name replaced: on how many of these "
-        "five does look-up bring more tokens a call than a trained head?",
+        "A trained head drafts two tokens a round for a small chat model, which takes its best "
+        "words. How many tokens does a call of the model bring, on average? From 1 to 3.",
     ),
     Question(
         "12.q4",
