@@ -96,16 +96,23 @@ def _pairs(text: str) -> list[tuple[str, str]]:
     return [(name, answer) for name, _, answer in (each.partition(" ") for each in entries)]
 
 
+def _number(kind: str, a: int, b: int) -> tuple[str, str]:
+    """Return a question about two numbers, and its answer."""
+    if kind == "sums":
+        return f"{a} + {b} =", str(a + b)
+    step = (1, 2, 5, 10)[b % 4]
+    return ", ".join(str(a + step * i) for i in range(4)) + ", then", str(a + 4 * step)
+
+
 def _numbers(rng: np.random.Generator, n: int, kind: str) -> list[tuple[str, str]]:
-    """Return ``n`` different questions about two-digit numbers."""
+    """Return ``n`` different questions about two-digit numbers, none of them an example."""
     asked: dict[str, str] = {}
     while len(asked) < n:
         a, b = rng.integers(10, 100, size=2).tolist()
-        if kind == "sums":
-            asked[f"{a} + {b} ="] = str(a + b)
-        else:
-            step = (1, 2, 5, 10)[b % 4]
-            asked[", ".join(str(a + step * i) for i in range(4)) + ", then"] = str(a + 4 * step)
+        line, truth = _number(kind, a, b)
+        if line in KINDS[kind]:
+            line, truth = _number(kind, a + 1, b)
+        asked[line] = truth
     return list(asked.items())
 
 

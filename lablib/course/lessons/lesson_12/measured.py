@@ -109,11 +109,16 @@ def measure_drafts(model: Any, tokenizer: Any, done: set[int]) -> Iterator[list[
             continue
         how = {"max_tokens": LENGTH, "temperature": 0.0}
         plain, seconds = timed(lablib.TokenIterator(model, prompt, **how))
-        found: Record = {"number": number, "kind": kind, "tokens": len(plain), "seconds": seconds}
+        found: Record = {
+            "number": number,
+            "kind": kind,
+            "tokens": len(plain),
+            "seconds": round(seconds, 4),
+        }
         for name, (drafter, n) in who.items():
             text = lablib.SpeculativeTokenIterator(model, drafter, prompt, draft_tokens=n, **how)
             same, took = timed(text)
-            found[name] = {"equal": same == plain, "seconds": took, **counts(text.stats)}
+            found[name] = {"equal": same == plain, "seconds": round(took, 4), **counts(text.stats)}
         yield [found]
 
 

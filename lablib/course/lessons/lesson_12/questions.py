@@ -10,7 +10,7 @@ QUESTIONS = [
     ),
     Question(
         "12.q2",
-        "A small real model answers a thousand questions, eight times each. Which is right more "
+        "A small real model answers hundreds of questions, eight times each. Which is right more "
         "often?",
         ("a vote of the eight", "the likeliest of the eight", "they are not told apart"),
     ),

@@ -59,7 +59,7 @@ def texts(equal: int, n: int) -> dict[str, str]:
     Of n independent texts, at least one differs 95 times in a hundred where a share of 3/n does.
     """
     verdict = HELD if equal == n else REFUTED
-    here, visible = f"{equal} of {n} equal", f"{300 / n:.1f} % of the texts"
+    here, visible = f"{equal} of {n} equal", f"{min(300 / n, 100):.1f} % of the texts"
     return {"here": here, "n": f"{n} texts", "visible": visible, "verdict": verdict}
 
 
