@@ -1,6 +1,6 @@
 """What pytest collects everywhere: in which tier; lessons come with what checks them.
 
-One lesson waits for its model. A lesson's sentences are checked in ``tests/claims``, in the
+One page waits for its model. A lesson's sentences are checked in ``tests/claims``, in the
 lesson's kernel, each section behind its cell. ``pytest tests/claims -k 07`` asks for a lesson too,
 and compares no recorded output: for a machine whose numbers part from the recorded ones.
 """
@@ -22,7 +22,7 @@ from nbval.plugin import IPyNbCell, IPyNbFile
 sys.path.insert(0, str(Path(__file__).parent / "tests"))
 from oracles import claims
 
-NEEDS = {"12_a_real_model.ipynb": "smollm2"}  # notebook -> the model that has to be fetched for it
+NEEDS = {"12_inside_a_chat_model.ipynb": "smollm2"}  # page -> the model to be fetched for it
 BUILT = {"chrome", "site"}  # fixtures of the second tier: Chromium, and the site whole
 
 

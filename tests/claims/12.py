@@ -1,215 +1,259 @@
 """What checks the sentences of lesson 12 · A real model."""
 
-from lablib.machine import few_rows
+from lablib.course.lessons.lesson_12 import measured, window
+from lablib.course.lessons.lesson_12.facts import KINDS
 
-# %% after model
-parameters = sum(array.size for _, array in tree_flatten(model.parameters()))
+# %% after by-hand-pairs-answer
 claim(
-    "Here is SmolLM2 with 135 million parameters, trained to chat.",
-    round(parameters / 1e6) == 135,
+    "Eight questions were answered twice: once by a single sample, and once by a vote.",
+    len(one) == len(vote) == 8,
 )
-
-# %% after by-hand-cache-bytes
-marks = [tokenizer.encode(mark) for mark in ("<|im_start|>", "<|im_end|>")]
+claim("A 1 stands for a right answer.", {*one.tolist(), *vote.tolist()} == {0, 1})
 claim(
-    "The form has marks of its own, here <|im_start|> and <|im_end|>, each a single token.",
-    all(len(mark) == 1 for mark in marks),
-)
-
-# %% after library-bits-answer
-claim("Most of what the model reads is the form.", len(ids) - len(bare) > len(ids) / 2)
-claim(
-    "And the last line warns: whoever lets users write the marks lets them write in the "
-    "assistant's name.",
-    tokenizer.encode("<|im_end|>") == [tokenizer.eos_token_id],
-)
-(formed, why), (nothing, ended), (going, on) = said.values()
-claim("With the form it answers and stops.", "Paris" in formed and why == "stop")
-claim(
-    "After the bare question its first guess is <|im_end|>: nobody's turn to answer was opened.",
-    nothing == "" and ended == "stop",
+    "The vote won two questions and lost none.",
+    (gain > 0).sum() == 2 and bool((gain >= 0).all()),
 )
 claim(
-    "The beginning of a sentence is continued, with no stop.", "Paris" in going and on == "length"
-)
-steps = [np.diff(np.unique(block)) for block, n in zip(blocks, different, strict=True) if n == 16]
-claim(
-    "The weights in the fetched file are quantised to four bits (llama.cpp's Q4_1).",
-    max(different) == 2**4,
-)
-claim(
-    "A block of 32 weights shares a scale and an offset.",
-    all(step.max() < 1.1 * step.min() for step in steps[:200]) and len(steps) > 10,
-)
-claim("For computing, load unpacks them to 32 bits.", layer.dtype == mx.float32)
-claim("Sixteen, as four bits allow.", max(different) == 16)
-embedding = np.array(model.model.embed_tokens.weight[:2000]).reshape(-1, 32)
-claim(
-    "(The embedding has kept more.)",
-    max(len(np.unique(block)) for block in embedding) > 16,
+    "Yet the interval reaches below 0, because eight questions are few, and with eight others the "
+    "two might not be there.",
+    low < 0 < high and gain.mean() / (error * np.sqrt(8) / np.sqrt(32)) > 1.96,
 )
 
-# %% after predict-cuts-answer
-top_p, min_p = cuts.compute(0.9, 0.1).values()
-shares = dict(zip(forced["tokens"], forced["p"], strict=True))
+# %% after by-hand-visible-answer
 claim(
-    "Five is the favourite, with a third of the mass: six, and and etc are English as well.",
-    forced["tokens"][0] == " five"
-    and abs(shares[" five"] - 1 / 3) < 0.03
-    and {" six", " and", " etc"} < {*shares},
+    "A gain of half the size takes four times as many questions, because the standard error falls "
+    "with their root.",
+    bool(np.isclose((2.8 * spread / 0.1) ** 2, 4 * (2.8 * spread / 0.2) ** 2)),
 )
-states = after.compute("The United States of", 1.0)
-cat = after.compute("The cat sat on the", 1.0)
+claim("Four points take about a thousand.", 900 < (2.8 * spread / 0.04) ** 2 < 1100)
+
+# %% after library-asked
 claim(
-    "After The United States of the next word is nearly forced, after The cat sat on the none has "
-    "a tenth.",
-    states["tokens"][0] == " America" and states["p"][0] > 0.75 and cat["p"][0] < 0.1,
+    "Hundreds of questions with eight samples each take minutes, and you would wait for them each "
+    "time.",
+    len(asked.truths) > 200 and all(len(problem.answers) == 8 for problem in asked.problems),
 )
 claim(
-    "The second half of waved comes for nothing.",
-    given[pieces.index("aved")] > 0.9,
+    "Each question stands behind three examples of its form, so that a model which was never "
+    "trained to chat knows what to do.",
+    all(examples.count("\n") == 3 for examples in KINDS.values()),
 )
 claim(
-    "But few of the tokens had more than half of the mass: on such text drafts have little to "
-    "guess.",
-    np.mean(given > 0.5) < 0.25,
-)
-claim("How many of its 49,152 tokens does a cut keep?", exact.shape[1] == 49_152)
-claim(
-    "At a sure place both keep one token.",
-    top_p.min() == min_p.min() == 1 and bool(((top_p == 1) & (min_p == 1)).any()),
-)
-claim(
-    "At an open place top-p has to collect hundreds of small ones to fill its 90 %.",
-    200 < top_p.max() < 1000,
-)
-claim(
-    "Min-p compares with the best token and stays in the dozens.",
-    12 < min_p.max() < 100,
+    "It was asked eight times at temperature 0.8, and some of the questions once greedily, too.",
+    measured.HEAT == 0.8 and 100 < np.isfinite(asked.greedy).sum() <= len(asked.truths),
 )
 
-# %% after predict-votes-answer
+# %% after library-again-answer
+again = real.answers(some)
+known = {each["number"]: each for each in runs.stored("facts")}
 claim(
-    "Six sums and six facts, each asked eight times at temperature 0.8, after a few examples of "
-    "the form.",
-    len(sums) == len(facts) == 6 and all(len(each.answers) == 8 for each in asked),
+    "Where you have fetched the model (python -m lablib fetch, 93 MB), the next cell asks four "
+    "questions now.",
+    len(some) == 4,
 )
-by_name = {each.name: each for each in asked}
-both = [lab.single_and_vote([a for a in asked if a.kind == kind]) for kind in ("sum", "fact")]
 claim(
-    "Six questions of a kind decide little: the intervals of one answer and of the vote overlap.",
-    all(found["vote"][1] < found["one"][2] for found in both),
-)
-alone = [each for each in asked if each.leaders == (each.truth,)]
-claim(
-    "Where the right answer leads alone, the vote wins, though it may have less than half of the "
-    "voices.",
-    all(each.vote == 1 for each in alone) and min(each.single for each in alone) < 0.5,
-)
-tied = [by_name[name] for name in ("31 + 45 =", "64 + 59 =")]
-claim(
-    "Where it shares the lead, as in 31 + 45 and 64 + 59, the vote draws lots: a tie is not a win.",
-    all(0 < each.vote < 1 and len(each.leaders) > 1 for each in tied),
-)
-capital = by_name["What is the capital of Australia?"]
-claim(
-    "Where the model believes something else, the vote makes it certain: the famous city is not "
-    "the capital, and nearly all voices name it.",
-    capital.leaders == ("Sydney",) and capital.answers.count("Sydney") >= 6 and not capital.vote,
+    "The samples come out again, to the token, because a seed's random numbers are the lab's own "
+    "(lesson 04).",
+    all(each["of"] == known[each["number"]]["of"] for each in again),
 )
 
-# %% after predict-exit-answer
-wanted = paragraph.replace("Anna", "Clara")
+# %% after predict-choose-answer
+sums = choosing.compute("sums", 8)["right"]
 claim(
-    "Nearly all of the answer stands in the prompt: a job for look-up.",
-    np.mean([word in paragraph for word in wanted.split()]) > 0.9,
+    "From the same eight samples we can elect the most frequent answer, or take the one that the "
+    "model itself finds likeliest.",
+    runs.COUNTS[-1] == 8,
+)
+claim("Both cost the same tokens.", {"majority", "best: likeliest"} < {*curves})
+claim(
+    "Neither, as far as so many questions can tell, and the row says which difference it would "
+    "have seen.",
+    apart.verdict == runs.OPEN and "visible from" in table.printed([apart]),
 )
 claim(
-    "One block on top of the model's last hidden state (EAGLE's idea), trained on text that the "
-    "model wrote.",
-    head.head.shape.num_hidden_layers == 1,
-)
-claim("We ask for up to ten guesses a round.", edit_yield <= 10 + 1)
-claim(
-    "The copy has no mistake, and it was written in a fifth of the calls or fewer.",
-    (start + tokenizer.decode(copy)).strip() == wanted and edit_yield >= 5,
-)
-yields = [row[2] for row in free]
-claim(
-    "A call can yield three; it yields about half as many for the first question, more for the "
-    "last.",
-    abs(yields[0] - 1.5) < 0.2 and yields[2] > yields[0] + 0.3 and max(yields) <= 3,
-)
-claim("The text is the same: race has asserted it.", len(free) == len(asks))
-claim(
-    "The model's own first layers need no training: stop after n of 30 layers and ask the output "
-    "layer.",
-    len(model.layers) == 30,
+    "Both are right more often than a single sample, as the table will show.",
+    table.votes().verdict == table.likeliest().verdict == runs.HELD,
 )
 claim(
-    "The guess becomes right in the very last layers, and a draft that needs nearly all of them "
-    "costs nearly a token.",
-    right[15] < 0.25 and right[26] < 0.5 and right[30] > 0.95,
+    "Two-digit sums stay mostly wrong, whoever chooses, because the favourite itself is wrong "
+    "there.",
+    all(found[-1].high < 0.5 for found in sums.values()),
 )
 
-# %% after theory-batch-answer
+# %% after predict-lead-answer
 claim(
-    "For few rows the library has products of its own (few_rows.c), which read each weight where "
-    "it lies.",
-    few_rows.SOURCE.name == "few_rows.c" and few_rows.SOURCE.is_file(),
-)
-claim(
-    "The line few rows says whether this machine has them, or why not (they take a C compiler): "
-    "without them the two lines mean the same.",
-    real.few_rows().startswith(("in use", "not in use (")),
-)
-claim(
-    "The count of tokens is not the gain: the price of a round divides it.",
-    bool(np.isclose(promise(6, 2, costs.draft), 6 / needed)),
-)
-claim(
-    "Promise and clock may part: prices are of another moment, a round of look-up with fewer than "
-    "ten drafts costs less, and the head reads the prompt before its first guess, which no price "
-    "contains.",
-    promise(edit_yield, 9, 0.0) >= promise(edit_yield, 10, 0.0) and len(free[0][0]) > 2,
-)
-claim(
-    "The weights are moved once for all eight, and little is left to share: a check of five tokens "
-    "is one of 40 rows, and arithmetic grows with each.",
-    5 * max(per_batch) == 40,
-)
-claim(
-    "(From 17 rows on a product is left to OpenBLAS, whose copy then serves many.)",
-    "MOST_ROWS = 16" in few_rows.SOURCE.read_text(),
+    "It does, and by far more than what choosing gained.",
+    table.leads_tell().verdict == runs.HELD
+    and table.leads_tell().points.low > table.votes().points.high,
 )
 
-# %% after theory-kv-answer
-share = spent["8 bits"] / spent["exact"]
+# %% after predict-drafts-answer
 claim(
-    "Keys and values can be stored with 8 or 4 bits as well.",
-    spent["4 bits"] < spent["8 bits"] < spent["exact"],
+    "With the head a call of the model can bring three tokens, its own and two drafts.",
+    all(each["head"]["judged"] <= 2 * each["head"]["rounds"] for each in drafts),
 )
 claim(
-    "Eight bits take little more than a quarter of the room of 32 (and more than half of the usual "
-    "16), and the distribution hardly moves.",
-    1 / 4 < share < 0.3 and 2 * share > 1 / 2 and abs(kl["8 bits"]) < 0.01,
+    "The head is a block that was trained on the model's own texts and offers two tokens a round, "
+    "while look-up offers up to four that followed the last words before.",
+    all(each["look-up"]["judged"] <= 4 * each["look-up"]["rounds"] for each in drafts),
+)
+claim("About two.", 1.8 < whole.value < 2.3)
+found_there = [x for kind, each in zip(kinds, calls["look-up"], strict=True) for x in each]
+claim(
+    "Look-up mostly brings one, the model's own, because its guesses are refused where nothing "
+    "repeats itself.",
+    np.median(found_there) < 1.1,
+)
+paid = [np.exp(runs.speedups([each], "look-up"))[0] > 1.2 for each in drafts]
+claim(
+    "Only in one of the copies it pays.",
+    [each["kind"] for each, so in zip(drafts, paid, strict=True) if so] == ["copies"],
 )
 claim(
-    "With four bits it does: at a tenth of the places or more the best token is another one.",
-    kl["4 bits"] > 0.05 and max(same["4 bits"], same["4 bits, groups of 32"]) <= 0.9,
+    "The head's gain by the clock is less than its tokens a call, because a drafted round costs "
+    "more than a plain one.",
+    all((a < b).all() for a, b in zip(gains["head"], calls["head"], strict=True)),
 )
 claim(
-    "Smaller groups help, and cost scales.",
-    kl["4 bits, groups of 32"] < kl["4 bits"] and spent["4 bits, groups of 32"] > spent["4 bits"],
+    "Where look-up brings one token a call, drafts may as well have been left out.",
+    all(
+        0.8 < fast < 1.1
+        for some, others in zip(gains["look-up"], calls["look-up"], strict=True)
+        for fast, each in zip(some, others, strict=True)
+        if each < 1.05
+    ),
+)
+
+# %% after theory-law-answer
+claim(
+    "Here is its promise beside what was kept, for both drafters and two temperatures.",
+    len(shares) == 4,
+)
+claim(
+    "Three of the four agree within their intervals, and one lies a little outside.",
+    [off.low <= 0 <= off.high for off in offs].count(True) == 3
+    and all(off.low < 0.01 and off.high > -0.01 for off in offs),
+)
+claim(
+    "Of four such intervals one misses in nearly one table of five by chance alone, and all drafts "
+    "together, a row of our table, agree.",
+    0.17 < 1 - 0.95 ** len(offs) < 0.2 and table.rejection_keeps().verdict == runs.HELD,
+)
+looked_up = [each for each in law if each["drafter"] == "look-up"]
+claim(
+    "For a look-up q is 1 at its one word, so that the promise is simply p there.",
+    all(abs(each["min"] - each["dot"]) < 0.01 for each in looked_up),
+)
+# %% after theory-rounding-answer
+parting, once = runs.stored("rounding"), runs.stored("match")
+claim(
+    "At temperature 1 eight texts were written three times: plainly, with the head and with "
+    "look-up.",
+    len(once) == 8,
+)
+claim(
+    "One of the sixteen drafted texts was another one.",
+    [each[name]["equal"] for each in once for name in ("head", "look-up")].count(False) == 1
+    and len(parting) == 1,
+)
+claim(
+    "It parted at its last token, where two words were drawn that nobody expects.",
+    parting[0]["place"] == measured.LENGTH - 1 and max(parting[0]["p"]) < 1e-3,
+)
+claim(
+    "With drafts the prompt is read in other pieces, so that floats are added in another order, "
+    "and log-probabilities move in the fifth or sixth digit.",
+    1e-6 <= parting[0]["off"] < 1e-4,
+)
+claim(
+    "Inside lablib.same_bits() every sum is added in one order, which takes some time more, and "
+    "the text is the same.",
+    parting[0]["equal with same_bits"],
+)
+
+# %% after theory-window-answer
+claim(
+    "Two engines are given the same drafts, of which every third is wrong, around that place: "
+    "ours, and the one of mlx-lm.",
+    window.DRAFTS == 3 and window.BEFORE < 512 < window.BEFORE + window.BEHIND,
+)
+wrapped = runs.stored("window")
+claim(
+    "Ours writes the plain text each time.",
+    all(each["lablib"] is None for each in wrapped) and len(wrapped) > 0,
+)
+claim(
+    "The other engine leaves it right behind place 512, and says nothing, which is the worst kind "
+    "of error: the text reads well, and is another one.",
+    all(each["mlx-lm"] and 505 <= each["mlx-lm"] <= 560 for each in wrapped),
+)
+
+# %% after theory-bits-answer
+parameters = bits[32]["bytes"] / 4 / 1e6
+claim(
+    "This lesson puts ten of these claims to SmolLM2 with 135 million parameters and to Gemma 3 "
+    "with 270 million, and ends in one table: for each claim a number, its interval, and a "
+    "verdict.",
+    round(parameters) == 135,
+)
+ratio = bits[32]["bytes"] / bits[4]["bytes"]
+claim("It is faster, but by less than the bytes promise.", 1 < np.exp(faster.value) < ratio)
+over = {
+    n: np.median(each["seconds"]) * 1e9 * each["bandwidth"] / each["bytes"]
+    for n, each in bits.items()
+}
+claim(
+    "Even with 32 bits a token takes longer than its bytes do, because attention, small operations "
+    "and the drawing of a token cost time that doesn't shrink with the weights.",
+    over[32] > 1,
+)
+claim("The fewer the bytes, the more of a token's time is that rest.", over[4] > over[32])
+flips = {n: np.mean(each["flips"]) for n, each in bits.items()}
+claim(
+    "And rounding has a price: the best token is another one at some places, with 4 bits at far "
+    "more than with 8.",
+    flips[4] > 2 * flips[8] and flips[32] == 0,
+)
+
+# %% after theory-table-answer
+every = {row.claim: row for row in table.rows()}
+claim(
+    "Each row is a claim of this course, what came of it here, how many cases it stands on, and "
+    "the smallest difference that so many would have shown.",
+    len(every) == 10 and all(row.visible and row.n for row in every.values()),
+)
+verdicts = {row.claim: row.verdict for row in every.values()}
+claim(
+    "What was proved is the law of kept drafts, the greedy texts and the window: all held, and had "
+    "to.",
+    all(
+        row.verdict == runs.HELD
+        for row in (table.rejection_keeps(), table.greedy_texts(), table.window_wraps())
+    ),
+)
+claim(
+    "Under match one text parted, and we know why: the proof speaks of exact numbers.",
+    table.drawn_texts().verdict == runs.REFUTED,
+)
+claim(
+    "Here choosing helped, heat cost right answers, and a wide lead was a good sign, but how much "
+    "of each the toys could not have told us.",
+    all(
+        row.verdict == runs.HELD
+        for row in (table.votes(), table.likeliest(), table.heat_costs(), table.leads_tell())
+    ),
+)
+claim(
+    "What hangs on the machine is a bound, which the clock doesn't reach.",
+    all(each > 1 for each in over.values()),
 )
 
 # %% after summary
+claim("Four points take about a thousand questions.", 900 < (2.8 * spread / 0.04) ** 2 < 1100)
 claim(
-    "This model's weights have four bits; a cache of 8 is nearly exact, one of 4 has to be "
-    "measured.",
-    max(different) == 2**4 and abs(kl["8 bits"]) < 0.01 < kl["4 bits"],
+    "Three kinds of claims.", {row.verdict for row in rows} <= {runs.HELD, runs.REFUTED, runs.OPEN}
 )
 claim(
-    "But the early exit failed, the head has to earn its gain, and a cut keeps hundreds of words.",
-    right[22] < 0.5 and needed > 1 and top_p.max() > 200,
+    "Two of eight questions more are what chance brings.",
+    runs.above(runs.mean_of(gain)) == runs.OPEN,
 )

@@ -4,18 +4,30 @@ from types import SimpleNamespace
 
 import lablib
 from lablib.cache import kv
-from lablib.course.lessons.lesson_12 import exercises, real
+from lablib.course.lessons.lesson_12 import (
+    exercises,
+    facts,
+    jobs,
+    measured,
+    real,
+    runs,
+    table,
+    window,
+)
 from lablib.course.lessons.lesson_12 import widgets as lab
+from lablib.course.replay.curves import vote_curves
 from lablib.inference import SamplerOptions
+from lablib.inference.decoding.rows import Samples
 from lablib.inference.sampling import transforms
-from lablib.inference.speculation.costs import Costs, speedup
 from lablib.models import zoo
 
 import mlx.core as mx
 import numpy as np
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
+from mlx_lm.models.cache import KVCache
 from oracles.drawn import charted, read
+from scipy import stats
 
 
 @pytest.fixture(scope="module")
@@ -121,76 +133,178 @@ def test_a_cut_goes_through_lines_that_say_how_many_tokens_stay(log_p) -> None:
         assert {*words} == {str(counts[i]) for i in (least, most)}
 
 
-# ------------------------------------------------------------------ batches and votes
-def test_batch_gain_is_the_closed_form() -> None:
-    costs = {1: Costs((1.0, 1.1, 1.2), 0.0), 8: Costs((2.0, 3.5, 5.0), 0.0)}
-    widget = lab.BatchGain(costs)
-    data = widget.compute(0.8)
-    for batch, cost in costs.items():
-        assert data["gain"][batch] == pytest.approx([speedup(0.8, g, cost) for g in range(1, 9)])
-    assert data["gain"][8].max() < data["gain"][1].max()
-    assert "×1.00 without a draft for 8 texts" in widget.set(alpha=0.0)
-    assert read(widget.draw(data))
+# ------------------------------------------------------------------ estimates and verdicts
+def test_an_estimate_is_a_mean_with_its_standard_error() -> None:
+    found = runs.mean_of([0, 1, 0, 0, 0, 0, 1, 0])
+    assert found.value == 0.25
+    assert found.n == 8
+    assert found.error == pytest.approx(np.sqrt(0.25 * 0.75 * 8 / 7 / 8))
+    low, high = stats.ttest_1samp([0, 1, 0, 0, 0, 0, 1, 0], 0).confidence_interval()
+    assert (found.low, found.high) == pytest.approx((low, high))
+    many = found._replace(freedom=np.inf)
+    assert (many.half, many.visible) == pytest.approx((1.96 * found.error, 2.8 * found.error), 1e-3)
+    ones, others = np.array([1.0, 3.0, 4.0]), np.array([0.5, 0.0, 0.5, 1.0])
+    apart = runs.between(ones, others)
+    welch = stats.ttest_ind(ones, others, equal_var=False).confidence_interval()
+    assert (apart.low, apart.high) == pytest.approx((welch.low, welch.high))
 
 
-def test_a_vote_wins_with_the_most_frequent_answer_and_a_tie_is_shared() -> None:
-    won = lab.Asked("sum", "1 + 1", "2", ("2", "3", "2", "4", "5"))
-    tied = lab.Asked("sum", "2 + 2", "4", ("5", "4"))
-    lost = lab.Asked("fact", "capital", "Canberra", ("Sydney",) * 4)
-    beside = lab.Asked("sum", "2 + 3", "5", ("5", "4", "4", "6", "6"))
-    assert (won.single, won.leaders, won.vote) == (0.4, ("2",), 1)
-    assert (tied.leaders, tied.vote) == (("5", "4"), 0.5)
-    assert (lost.vote, beside.vote) == (0, 0)
-    found = lab.single_and_vote([won, tied, lost])
-    assert found["one"][0] == pytest.approx((0.4 + 0.5 + 0.0) / 3)
-    assert found["vote"][0] == pytest.approx(1.5 / 3)
-    assert all(0 <= low <= middle <= high <= 1 for middle, low, high in found.values())
-    long = lab.Asked("fact", "animal", "cat", ("hippopotamuses",))
-    three = lab.Asked("fact", "sides", "6", ("6", "10", "12"))
-    chart = lab.vote_bars([won, tied, lost, beside, long, three])
-    sums, facts = charted(chart)
-    assert [mark["bar"][1] for mark in sums if "bar" in mark] == [0.4, 0.5, 0.2]
-    ends = [mark["text"] for mark in sums + facts if "text" in mark]
-    head = "one → vote (winner)"
-    assert ends[:4] == ["40% → 100%", "50% → 50%", "20% → 0% (4/6)", head]
-    assert ends[4:] == ["0% → 0% (Sydney)", "0% → 0% (hippopotam…)", "33% → 33%", head]
-    for marks, kind in (sums, [won, tied, beside]), (facts, [lost, long, three]):
-        votes = [mark["dot"][0] for mark in marks if mark.get("shape") == "diamond"]
-        assert votes == [each.vote for each in kind]
-        bars = [mark["bar"] for mark in marks if "bar" in mark]
-        bare = [-(low + high) / 2 for _, share, low, high in bars if share == 0]
-        spots = [-mark["dot"][1] for mark in marks if "dot" in mark and "shape" not in mark]
-        assert spots == pytest.approx(bare)  # what has no bar has its colour there
-        means = [np.mean([each.single for each in kind]), np.mean([each.vote for each in kind])]
-        assert [mark["rule"]["x"] for mark in marks if "rule" in mark] == pytest.approx(means)
-    assert chart.panels[0]["title"] == "3 sums: one answer 37% → the vote 50%"
+@pytest.mark.parametrize(
+    ("value", "larger", "same"),
+    [
+        (0.3, runs.HELD, runs.REFUTED),
+        (0.1, runs.OPEN, runs.HELD),
+        (-0.3, runs.REFUTED, runs.REFUTED),
+    ],
+)
+def test_a_verdict_is_what_the_interval_leaves(value: float, larger: str, same: str) -> None:
+    found = runs.Estimate(value, 0.1, 9)
+    assert runs.above(found) == larger
+    assert runs.equal(found) == same
+    assert runs.above(found, claimed=value - 1) == runs.equal(found, claimed=value) == runs.HELD
 
 
-# ------------------------------------------------------------------ measuring
-def test_times_are_as_measured_and_between_them_a_straight_line(small, monkeypatch) -> None:
-    # It begins twice to warm up; k = 1 takes 5 and 7 then, k = 3 takes 4 and 6: the shortest count.
-    reads = iter([0, 0, 0, 5, 0, 4, 0, 7, 0, 6])
-    with monkeypatch.context() as patch:
-        patch.setattr(real, "clock", lambda: next(reads))
-        costs = real.batch_costs(small[0], 2, widths=(1, 3), repeats=2)
-    assert costs.target == (5, 4.5, 4)
-    assert costs.draft == 0
-    assert real.bandwidth(megabytes=8, repeats=1) > 0
-    assert real.clock() <= real.clock()
+def test_four_times_in_five_an_interval_shows_what_is_called_visible() -> None:
+    rng = np.random.default_rng(0)
+    seen, n = 0, 4000
+    for _ in range(n):
+        gains = rng.normal(2.8 / np.sqrt(50), 1, size=50)
+        seen += runs.above(runs.mean_of(gains)) == runs.HELD
+    assert abs(seen / n - 0.8) < 5 * np.sqrt(0.8 * 0.2 / n)
 
 
-def test_the_other_process_has_no_few_rows_and_the_same_blas(monkeypatch) -> None:
-    asked = {}
+def test_one_text_that_parts_refutes_and_three_in_n_would_have_shown() -> None:
+    assert table.texts(40, 40)["verdict"] == runs.HELD
+    assert table.texts(39, 40)["verdict"] == runs.REFUTED
+    assert 0.94 < 1 - (1 - 3 / 40) ** 40 < 0.96
+    assert table.texts(40, 40)["visible"] == "7.5 % of the texts"
 
-    def run(command, **options):
-        asked.update(options, command=command)
-        return SimpleNamespace(stdout="loading\n[1.0, 2.0]\n")
 
-    monkeypatch.setattr(real.subprocess, "run", run)
-    assert real.costs_without_few_rows().target == (1.0, 2.0)
-    assert asked["command"][-2:] == ["-m", "lablib.course.lessons.lesson_12.real"]
-    assert asked["env"]["LABLIB_FEW_ROWS"] == "off"
-    assert real.few_rows().startswith(("in use", "not in use ("))
+# ------------------------------------------------------------------ the questions
+def test_questions_are_different_and_each_has_one_answer() -> None:
+    known = facts.facts()
+    assert len({fact.prompt for fact in known}) == len(known) > 1000
+    assert known == facts.facts()
+    kinds = dict.fromkeys(fact.kind for fact in known)
+    assert [*kinds] == [*facts.KINDS]
+    for fact in known:
+        assert facts.answer(f" {fact.truth}\nand so on") == fact.truth
+        examples = facts.KINDS[fact.kind].splitlines()
+        assert fact.asked not in [line[: len(fact.asked)] for line in examples]
+    sums = [fact for fact in known if fact.kind == "sums"]
+    assert all(sum(map(int, f.asked.rstrip("= ").split("+"))) == int(f.truth) for f in sums)
+    sequences = [fact for fact in known if fact.kind == "sequences"]
+    for fact in sequences:
+        row = [int(part) for part in fact.asked.removesuffix(", then").split(", ")]
+        assert {*np.diff([*row, int(fact.truth)])} == {row[1] - row[0]}
+
+
+def test_jobs_are_of_five_kinds_in_turn() -> None:
+    kinds = [kind for kind, _ in jobs.jobs(2)]
+    assert kinds == [*dict.fromkeys(kinds)] * 2
+    assert len({question for _, question in jobs.jobs()}) == 8 * 5
+
+
+# ------------------------------------------------------------------ what is stored
+def test_what_is_stored_is_small_and_says_how_it_was_made() -> None:
+    assert sum(path.stat().st_size for path in runs.STORED.iterdir()) <= 300_000
+    for path in runs.STORED.glob("*.json"):
+        assert runs.command(path.stem).startswith(measured.COMMAND)
+        assert path.stem.partition("-")[0] in measured.PARTS
+
+
+def test_samples_are_kept_as_they_were_drawn() -> None:
+    words = {1: " 12", 2: " 13", 3: "\n"}
+    tokenizer = SimpleNamespace(decode=lambda ids, **_: "".join(words[i] for i in ids))
+    drawn = Samples([[1, 3], [2, 3], [1, 3]], [[-0.5, -0.25], [-1, -1], [-0.5, -0.25]], [True] * 3)
+    kept = measured.record(tokenizer, drawn)
+    assert kept == {"texts": [[" 12\n", -0.75, 2], [" 13\n", -2, 2]], "of": "aba"}
+    problem = runs.sampled(kept, "12")
+    assert problem.answers == ["12", "13", "12"]
+    assert problem.scores["likeliest"] == [-0.75, -2, -0.75]
+    assert problem.scores["likeliest, by the mean"] == [-0.375, -1, -0.375]
+
+
+def test_a_promise_is_the_sum_over_the_places_that_were_judged() -> None:
+    rounds = [
+        SimpleNamespace(min_pq=[0.5, 0.25], dot_pq=[0.2, 0.1], reached=1, accepted=0),
+        SimpleNamespace(min_pq=[1.0, 0.75], dot_pq=[0.9, 0.5], reached=2, accepted=2),
+    ]
+    found = measured.promised(rounds)
+    assert found == {"kept": 2, "judged": 3, "min": 2.25, "variance": 0.438, "dot": 1.6}
+    kept, promised, off = runs.kept_and_promised([found, found])
+    assert (kept, promised) == (pytest.approx(2 / 3), 0.75)
+    assert off.n == 6
+    assert off.error == pytest.approx(np.sqrt(2 * 0.438) / 6)
+
+
+def test_the_table_has_ten_rows_that_name_their_runs() -> None:
+    rows = table.rows()
+    assert len(rows) == 10
+    assert [row.lesson for row in rows] == sorted(row.lesson for row in rows)
+    for row in rows:
+        assert row.verdict in (runs.HELD, runs.REFUTED, runs.OPEN)
+        assert {*row.part.split()} <= {*measured.PARTS}
+        assert any(digit in row.here for digit in "0123456789")
+    assert table.printed(rows).count("->") == 10
+
+
+# ------------------------------------------------------------------ choosing
+def test_choosing_is_what_vote_curves_counts() -> None:
+    asked, curves = some_questions()
+    widget = lab.Choosing(asked, curves)
+    data = widget.compute("sums", 8)
+    assert data["right"]["the vote"][-1].value == pytest.approx(1 / 2)
+    assert data["right"]["the likeliest"][-1].value == pytest.approx(1.0)
+    assert data["gain"].n == 2
+    assert data["one"] == 0.5
+    assert "Of 2 sums a vote of 8 is right in 50%, the likeliest in 100%" in widget.set(kind="sums")
+    assert read(widget.draw(widget.compute(runs.ALL, 1)))
+
+
+def test_differences_are_drawn_with_their_intervals_and_verdicts() -> None:
+    seen, unseen = runs.Estimate(0.05, 0.01, 9), runs.Estimate(-0.01, 0.02, 9)
+    rows = [
+        table.Row("05", "one", verdict=runs.above(seen), part="facts", **table.points(seen)),
+        table.Row("04", "texts", part="match", **table.texts(3, 3)),
+        table.Row("06", "two", verdict=runs.above(unseen), part="facts", **table.points(unseen)),
+    ]
+    chart = lab.differences(rows)
+    (marks,) = charted(chart)
+    assert [mark["dot"] for mark in marks if "dot" in mark] == [[5, 0], [-1, -1]]
+    lines = [x for mark in marks if "line" in mark for x, _ in mark["line"]]
+    assert lines == pytest.approx([3.04, 6.96, -4.92, 2.92], abs=1e-3)
+    assert [name for _, name in chart.panels[0]["y"]["ticks"]] == ["one", "two"]
+
+
+def some_questions():
+    """Two sums and two capitals: the vote finds one sum, the likeliest finds both."""
+    texts = [["1", -1.0, 1], ["2", -2.0, 1]]
+    records = [
+        {"texts": texts, "of": "a" * 5 + "b" * 3, "greedy": "1"},
+        {"texts": texts, "of": "a" * 3 + "b" * 5},
+    ] * 2
+    kinds, truths = ["sums", "sums", "capitals", "capitals"], ["1"] * 4
+    problems = [runs.sampled(*pair) for pair in zip(records, truths, strict=True)]
+    asked = runs.Asked(records, np.array(kinds), truths, problems)
+    assert asked.greedy[::2].tolist() == [1, 1]
+    assert np.isnan(asked.greedy[1::2]).all()
+    assert asked.leads.tolist() == [2] * 4
+    return asked, vote_curves(problems, runs.COUNTS, confidence=None, orders=2)
+
+
+def test_a_prompter_says_every_third_token_wrong_and_can_be_taken_back() -> None:
+    text = [5, 3, 8, 1, 9, 2, 7]
+    draft, cache = window.Prompter(text, 10), [KVCache()]
+
+    def guess(tokens: list[int]) -> list[int]:
+        return draft(mx.array([tokens]), cache)[0].argmax(axis=-1).tolist()
+
+    assert guess(text[:4]) == [4, 8, 1, 0]  # behind places 0 and 3 another one
+    cache[0].trim(2)
+    assert guess(text[2:4]) == [1, 0]
+    assert window.parted([1, 2, 3], [1, 2, 3]) is None
+    assert window.parted([1, 2, 3], [1, 5, 3]) == 1
 
 
 # ------------------------------------------------------------------ the exercises and the model

@@ -22,7 +22,8 @@ from lablib.course.lessons.lesson_08.widgets import RoundTexts, every_rule
 from lablib.course.lessons.lesson_09.widgets import Adapting, Sources
 from lablib.course.lessons.lesson_10.widgets import Memories, ReplayCost
 from lablib.course.lessons.lesson_11.timeline import BatchTimeline
-from lablib.course.lessons.lesson_12.widgets import BatchGain, Cuts
+from lablib.course.lessons.lesson_12 import runs
+from lablib.course.lessons.lesson_12.widgets import Choosing, Cuts
 from lablib.course.lessons.lesson_13.widgets import Worth
 from lablib.course.lessons.lesson_14.load import UnderLoad
 from lablib.course.lessons.lesson_14.widgets import Dealing
@@ -128,7 +129,7 @@ EVERY: dict[type[ChartExplorer], Callable[[], ChartExplorer]] = {
     ReplayCost: ReplayCost,
     BatchTimeline: lambda: BatchTimeline([(0, "ab"), (0, "ac"), (1, "ab"), (9, "abcd")]),
     Cuts: _cuts,
-    BatchGain: lambda: BatchGain({1: FREE, 8: Costs((2.0, 3.5, 5.0), 0.0)}),
+    Choosing: lambda: Choosing(runs.asked("facts"), runs.curves_of("facts")),
     Worth: lambda: Worth({"match": [1.5, 2.0]}, {"match": {2: (1.8, 1.0), 4: (2.6, 2.0)}}, 0.2),
     UnderLoad: lambda: UnderLoad(Prices({1: 2e-3, 8: 4e-3}, {4: 2e-3, 64: 1e-2}, {2: 1e-3})),
     Dealing: Dealing,

@@ -147,6 +147,7 @@ RENDER = Exercise(
         'Look at messages[0] only if there is one; "text" * ask is "" where ask is False.',
     ],
     next="What happens if a user writes <|im_end|> into a message? Who has to prevent that?",
+    further=True,
 )
 
 # ------------------------------------------------------------------ 12.2 bytes of a cache

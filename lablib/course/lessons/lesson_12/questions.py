@@ -5,29 +5,30 @@ from lablib.course.checks.predictions import Question
 QUESTIONS = [
     Question(
         "12.q1",
-        "A language model of 135 million parameters reads *One, two, three, four,*. Which share "
-        "of its mass, in per cent, has *five*?",
+        "Two ways to answer are compared question by question, and their differences spread by "
+        "0.46. How many questions show a gain of 4 points in a hundred, four times in five?",
     ),
     Question(
         "12.q2",
-        "A small model adds two-digit numbers badly and knows some facts. One answer against a "
-        "vote of eight: where does the vote help more?",
-        ("with the sums", "with the facts", "the same with both"),
+        "A small real model answers hundreds of questions, eight times each. Which is right more "
+        "often?",
+        ("a vote of the eight", "the likeliest of the eight", "they are not told apart"),
     ),
     Question(
         "12.q3",
-        "A model copies a paragraph with one name replaced. Up to ten drafts a call are looked up "
-        "in the prompt. How many tokens does a call yield?",
+        "A trained head drafts two tokens a round for a small chat model, which takes its best "
+        "words. How many tokens does a call of the model bring, on average? From 1 to 3.",
     ),
     Question(
         "12.q4",
-        "A chat model has 30 layers. After how many would its next word be right half of the time?",
+        "A model's weights are rounded from 32 bits to 4. How many times as fast does it write a "
+        "token?",
     ),
     Question(
         "12.m1",
-        "Drafts make a model faster for one text. What is left of the gain where eight texts are "
-        "decoded at once?",
-        ("as much for each text", "more, as more drafts are checked", "less: they share already"),
+        "A vote was right on two of eight questions more than one sample, and lost none. Is it "
+        "better?",
+        ("yes: it gained", "no: the gain is too small", "so few questions can't tell"),
         truth="c",
     ),
 ]

@@ -1,17 +1,16 @@
-"""Widgets of the lesson on a real model: what comes next, what a cut keeps, who votes right."""
+"""Widgets of the lesson on a real model: who chooses best, what comes next, what a cut keeps."""
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from lablib.course.lessons.lesson_12 import runs
+from lablib.course.lessons.lesson_12.table import Row
 from lablib.course.plots.chart import Chart, ChartExplorer
 from lablib.course.plots.charts import axis, curves, panel
-from lablib.course.plots.explorer import Explorer, slider
+from lablib.course.plots.explorer import Explorer, choice, slider
 from lablib.course.plots.marks import DARK, LIGHT, REST, bars_across, number, ranked
 from lablib.course.plots.pictures import COLOURS, visible
-from lablib.course.theory.estimators import wilson_interval
-from lablib.inference.speculation.costs import Costs, best_draft_tokens, speedup
+from lablib.course.replay.curves import Curve
 
 import ipywidgets as widgets
 import mlx.core as mx
@@ -151,121 +150,89 @@ class Cuts(ChartExplorer):
         )
 
 
-class BatchGain(ChartExplorer):
-    """The gain that a batch leaves: the speed-up that measured times promise.
+class Choosing(ChartExplorer):
+    """What three ways to choose make of the same samples: a vote, and two of log-probability.
 
     Args:
-        costs: texts decoded at once -> what its forwards cost.
+        asked: questions, with the samples of each.
+        curves: what ``vote_curves`` made of them, at each of ``runs.COUNTS``.
     """
 
-    MOST = 8
+    WAYS = (
+        ("the vote", "majority"),
+        ("the likeliest", "best: likeliest"),
+        ("the likeliest, by the mean", "best: likeliest, by the mean"),
+    )
 
-    def __init__(self, costs: Mapping[int, Costs]) -> None:
-        self.costs = dict(costs)
-        best = [speedup(1.0, g, cost) for cost in costs.values() for g in range(1, self.MOST + 1)]
-        self._top = 1.05 * max(1.0, *best)  # an axis stays where it is
-        super().__init__(alpha=slider(0.8, 0.0, 1.0, 0.05, label="α: chance that a draft is kept"))
+    def __init__(self, asked: runs.Asked, curves: Mapping[str, Curve]) -> None:
+        self.kinds = asked.kinds
+        self.won = {name: curves[way].per_problem for name, way in self.WAYS}
+        self.one = curves["single"].per_problem[:, 0]
+        kinds = [runs.ALL, *dict.fromkeys(asked.kinds.tolist())]
+        super().__init__(
+            kind=choice(runs.ALL, kinds, label="questions"),
+            samples=choice(runs.COUNTS[-1], [*runs.COUNTS], label="samples"),
+        )
 
-    def compute(self, alpha: float) -> dict[str, Any]:
-        """Return the speed-up for 1 ... 8 drafts by batch, and the best number of drafts."""
-        data: dict[str, Any] = {"alpha": alpha, "gain": {}, "best": {}}
-        for batch, cost in self.costs.items():
-            gains = [speedup(alpha, drafts, cost) for drafts in range(1, self.MOST + 1)]
-            data["gain"][batch] = np.array(gains)
-            data["best"][batch] = best_draft_tokens(alpha, cost, self.MOST)
-        return data
+    def compute(self, kind: str, samples: int) -> dict[str, Any]:
+        """Return of each way the share of right answers at each number of samples, and intervals.
+
+        ``right`` has estimates, ``gain`` the vote's over one sample at ``samples``.
+        """
+        here = np.full(len(self.kinds), True) if kind == runs.ALL else self.kinds == kind
+        place = runs.COUNTS.index(samples)
+        right = {
+            name: [runs.mean_of(won[here, n]) for n in range(len(runs.COUNTS))]
+            for name, won in self.won.items()
+        }
+        gain = runs.mean_of(self.won["the vote"][here, place] - self.one[here])
+        about = {"kind": kind, "samples": samples, "place": place}
+        return {"right": right, "gain": gain, "one": float(self.one[here].mean()), **about}
 
     def chart(self, data: dict[str, Any]) -> Chart:
-        """Draw a line for each batch, and plain decoding at 1."""
-        series = {f"{batch} text{'s' * (batch != 1)}": gain for batch, gain in data["gain"].items()}
-        marks = curves(range(1, self.MOST + 1), series)
-        marks.append({"rule": {"y": 1}, "dash": "2 3"})
-        x = axis(1, self.MOST, "drafts in a round, γ", range(1, self.MOST + 1))
-        y, title = axis(0, self._top), "speed-up (dotted: plain decoding, ×1)"
-        return Chart([panel(title, x, y, series, high=240)], [marks])
+        """Draw a line for each way, with its interval; dotted, one sample."""
+        series = {}
+        for name, found in data["right"].items():
+            ends = [[each.low for each in found], [each.high for each in found]]
+            series[name] = [each.value for each in found], *np.clip(ends, 0, 1)
+        marks = curves(runs.COUNTS, series)
+        marks.append({"rule": {"y": data["one"]}, "dash": "2 3"})
+        marks.append({"rule": {"x": data["samples"]}, "dash": "5 3"})
+        x = axis(1, runs.COUNTS[-1], "samples of a question", runs.COUNTS, log=True)
+        title = "right answers (share; dotted: one sample)"
+        return Chart([panel(title, x, axis(0, 1), series, high=240)], [marks])
 
     def caption(self, data: dict[str, Any]) -> str:
-        """Name for each batch the best number of drafts and its speed-up."""
-        parts = []
-        for batch, best in data["best"].items():
-            gain = data["gain"][batch][best - 1] if best else 1.0
-            how = f"with {best} draft{'s' * (best != 1)}" if best else "without a draft"
-            parts.append(f"×{gain:.2f} {how} for {batch} text{'s' * (batch != 1)}")
-        return f"With α = {data['alpha']:.2f}, free drafts bring at best {', '.join(parts)}."
+        """Say of each way how often it is right, and what a vote gains."""
+        n, gain = data["gain"].n, data["gain"]
+        what = "questions" if data["kind"] == runs.ALL else data["kind"]
+        shares = [found[data["place"]].value for found in data["right"].values()]
+        return (
+            f"Of {n:,} {what} a vote of {data['samples']} is right in {shares[0]:.0%}, the "
+            f"likeliest in {shares[1]:.0%}, by the mean in {shares[2]:.0%}. The vote gains "
+            f"{100 * gain.value:+.1f} points on one sample (95 %: {100 * gain.low:+.1f} to "
+            f"{100 * gain.high:+.1f})."
+        )
 
 
-@dataclass(frozen=True)
-class Asked:
-    """A question that was asked several times.
+def differences(rows: Sequence[Row]) -> Chart:
+    """Draw of each row that is a difference of shares a dot, and its interval across; 0 is a line.
 
-    Attributes:
-        kind: "sum" or "fact", say.
-        name: the question, short.
-        truth: its answer.
-        answers: what was said, one text for each time.
+    A verdict has a colour: green if the claim held, orange if it did not, grey if nobody can tell.
     """
-
-    kind: str
-    name: str
-    truth: str
-    answers: tuple[str, ...]
-
-    @property
-    def single(self) -> float:
-        """Return the share of right answers: the chance that one answer is right."""
-        return self.answers.count(self.truth) / len(self.answers)
-
-    @property
-    def leaders(self) -> tuple[str, ...]:
-        """Return the most frequent answers, in the order in which they appeared."""
-        counts = Counter(self.answers)
-        return tuple(answer for answer in counts if counts[answer] == max(counts.values()))
-
-    @property
-    def vote(self) -> float:
-        """Return the chance that a vote is right which draws lots among its leaders."""
-        return (self.truth in self.leaders) / len(self.leaders)
-
-
-def single_and_vote(asked: Sequence[Asked]) -> dict[str, tuple[float, ...]]:
-    """Return the share of right answers and its 95 % interval, of one answer and of the vote."""
-    single = sum(each.single for each in asked)
-    won = sum(each.vote for each in asked)
-    n = len(asked)
-    return {name: (x / n, *wilson_interval(x, n)) for name, x in (("one", single), ("vote", won))}
-
-
-def vote_bars(asked: Sequence[Asked]) -> Chart:
-    """Draw of each question the share of right answers and the vote, and the means of each kind."""
-    looks = {1.0: (COLOURS[2], "the vote is right"), 0.0: (COLOURS[5], "a wrong answer wins")}
-    tie = COLOURS[4], "a tie: lots are drawn"
-    views, drawn = [], []
-    for kind in dict.fromkeys(each.kind for each in asked):
-        own = [each for each in asked if each.kind == kind]
-        one, vote = (share for share, *_ in single_and_vote(own).values())
-        won = ["" if each.vote else f" ({_cut('/'.join(each.leaders))})" for each in own]
-        said = [f"{x.single:.0%} → {x.vote:.0%}{name}" for x, name in zip(own, won, strict=True)]
-        head = {"text": "one → vote (winner)", "at": [1.12, 0.7], "room": 1.1, "bold": True}
-        colours = [looks.get(each.vote, tie)[0] for each in own]
-        names = [f"{each.name} {each.truth}" for each in own]
-        rows = bars_across(names, [each.single for each in own], colours, said)
-        for mark in rows["marks"][1::2]:
-            mark["at"][0] = 1.12  # one column
-        votes = [{"dot": [each.vote, -row], "shape": "diamond"} for row, each in enumerate(own)]
-        bare = [row for row, each in enumerate(own) if not each.single]  # no bar: a spot around ◆
-        spots = [{"dot": [0, -row], "r": 8, "colour": colours[row]} for row in bare]
-        rules = [{"rule": {"x": one}, "dash": "5 3"}, {"rule": {"x": vote}}]
-        title = f"{len(own)} {kind}s: one answer {one:.0%} → the vote {vote:.0%}"
-        view = ranked(len(own), title, end=2.75, side=270, below=True)
-        tall = {"ends": [0.5 - len(own), 1.6], "bare": True} | rows["y"]
-        across = view["x"] | {"name": "", "ends": [-0.1, 2.75]}  # names keep off the spots
-        views.append(view | {"high": 25 * len(own) + 27, "y": tall, "x": across})
-        drawn.append([*rows["marks"], head, *rules, *spots, *votes])
-    keys = [looks[1.0], tie, looks[0.0]]
-    keys.append(("#333333", "one answer (bars; ● none is right), mean", "5 3"))
-    return Chart(views, drawn, [*keys, ("#333333", "the vote (◆), mean", "14")])
-
-
-def _cut(text: str, most: int = 11) -> str:
-    """Return a text, or the beginning of a long one."""
-    return text if len(text) <= most else text[: most - 1] + "…"
+    looks = {runs.HELD: COLOURS[2], runs.REFUTED: COLOURS[5], runs.OPEN: "#555555"}
+    drawn = [(row, row.points) for row in rows if row.points is not None]
+    marks: list[dict[str, Any]] = [{"rule": {"x": 0}, "dash": "5 3"}]
+    for place, (row, found) in enumerate(drawn):
+        ends = [[100 * end, -place] for end in (found.low, found.high)]
+        look = {"colour": looks[row.verdict]}
+        note = f"{row.claim}: {row.here}, {row.verdict}."
+        marks += [{"line": ends, "wide": 3, **look}, {"dot": [100 * found.value, -place]}]
+        marks[-1] |= {"r": 6, "note": note, **look}
+    widest = max(abs(100 * end) for _, found in drawn for end in (found.low, found.high))
+    x = axis(-1.1 * widest, 1.1 * widest, "points of a hundred", grid=True)
+    names = [(-place, row.claim) for place, (row, _) in enumerate(drawn)]
+    y = axis(0.5 - len(drawn), 0.5, "", names, bare=True)
+    title = "differences, with 95 % intervals"
+    view = panel(title, x, y, side=330, high=30 * len(drawn))
+    return Chart([view], [marks], [(looks[name], name) for name in looks])

@@ -1,0 +1,90 @@
+"""A window that wraps: Gemma 3 attends to the last 512 tokens in most layers.
+
+Keys that fell out of the window can't be brought back, so that a draft which was read and refused
+must not push any out. Here two engines are given the same drafts, and both must write the greedy
+text: lablib's, and mlx-lm's own ``speculative_generate_step``.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import lablib
+from lablib.course.lessons.lesson_12.jobs import jobs
+
+import mlx.core as mx
+from mlx_lm.generate import speculative_generate_step
+from mlx_lm.models.cache import KVCache
+
+BEFORE, BEHIND = 500, 100  # tokens of a text that is read, and greedy ones behind them
+TEXTS, DRAFTS = 5, 3
+
+
+class Prompter:
+    """A draft model that knows a text, and says every third of its tokens wrong.
+
+    Args:
+        text: the ids that the target writes greedily, prompt included.
+        size: the vocabulary's.
+    """
+
+    def __init__(self, text: Sequence[int], size: int) -> None:
+        self.text, self.vocab_size = [*text], size
+        self.layers: list[Any] = [None]
+
+    def make_cache(self) -> list[KVCache]:
+        """Return a cache that only counts."""
+        return [KVCache()]
+
+    def __call__(self, tokens: mx.array, cache: list[KVCache]) -> mx.array:
+        """Return logits ``(1, T, V)``: 9 at its guess of what follows each token, else 0."""
+        begin, n = cache[0].offset, tokens.shape[1]
+        cache[0].update_and_fetch(*[mx.zeros((1, 1, n, 1))] * 2)
+        last = len(self.text) - 1
+        ids = [self.text[min(i + 1, last)] for i in range(begin, begin + n)]
+        guesses = [(x + 1) % self.vocab_size if i % 3 == 0 else x for i, x in enumerate(ids, begin)]
+        return mx.where(mx.arange(self.vocab_size) == mx.array(guesses)[:, None], 9.0, 0.0)[None]
+
+
+def parted(one: Sequence[int], other: Sequence[int]) -> int | None:
+    """Return the first place where two texts differ, or None."""
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((i for i, (a, b) in pairs if a != b), None)
+
+
+def window(model: Any, tokenizer: Any, done: set[int]) -> Iterator[list[dict[str, Any]]]:
+    """Yield of each text where each engine's text with drafts parts from the plain one.
+
+    A text begins with questions of ``jobs``, each with others first. Places count from its
+    beginning; None: the texts are equal.
+    """
+    asked = [question for _, question in jobs()]
+    turn = len(asked) // TEXTS
+    for number in range(TEXTS):
+        if number not in done:
+            begin = "\n".join(asked[turn * number :] + asked[: turn * number])
+            ids = tokenizer.encode(begin)[:BEFORE]
+            yield [{"number": number, **one_text(model, ids, BEHIND)}]
+
+
+def one_text(model: Any, ids: list[int], n: int) -> dict[str, Any]:
+    """Return where ``n`` greedy tokens behind ``ids`` part, with each engine's speculation."""
+    options: Any = {"temperature": 0.0, "max_tokens": n, "stop_tokens": ()}
+    plain = [token.id for token in lablib.TokenIterator(model, ids, **options)]
+    draft = Prompter(ids + plain, model(mx.array([ids[:1]])).shape[-1])
+    with lablib.SpeculativeTokenIterator(
+        model, draft, ids, draft_tokens=DRAFTS, **options
+    ) as writer:
+        ours = [token.id for token in writer]
+    steps = speculative_generate_step(
+        mx.array(ids), model, draft, num_draft_tokens=DRAFTS, max_tokens=n
+    )
+    theirs = [int(token) for token, *_ in steps]
+    places = {"lablib": parted(plain, ours), "mlx-lm": parted(plain, theirs)}
+    found = {name: at if at is None else at + len(ids) for name, at in places.items()}
+    stats = writer.stats
+    return {
+        "tokens": len(ids) + len(plain),
+        "kept": stats["total_accepted"],
+        "judged": stats["total_reached"],
+        **found,
+    }
