@@ -362,7 +362,19 @@ def elect() -> object:
     return steering.minimum_bayes_risk([1, 2, 2])
 
 
+def stream() -> object:
+    async def ask() -> list[int]:
+        async with lablib.Engine(*lablib.load("target")) as engine:
+            return (await engine.stream(PROMPT, max_tokens=3, seed=1).finish()).tokens
+
+    try:
+        return asyncio.run(ask())
+    except RuntimeError as closed:  # what went wrong in the engine's thread is its cause
+        raise closed.__cause__ or closed from None
+
+
 CALLS |= {
+    "ContinuousBatch.turn": [stream],
     "Grammar.allowed": [masked, forced],
     "GrammarDrafter.propose": [forced],
     "beam_search": [partial(steer, name="beam_search")],
