@@ -18,8 +18,8 @@ claim(
     ),
 )
 claim(
-    "Cold, odds grow, until the best word has everything: temperature 0 is its name there, or "
-    "greedy.",
+    "Cold, odds grow, until the best word has everything: this limit is called temperature 0, "
+    "or greedy.",
     each[0, 0] > 0.999 and (np.diff(each[0]) < 0).all(),
 )
 claim(
@@ -144,11 +144,11 @@ claim(
     and min(b - a for a, b, *_ in diverse) > 0.2,
 )
 claim(
-    "Without a cut the path falls, until hardly a story is right.",
+    "Then no cut falls, until hardly a story is right.",
     bare[1].valid > bare[2].valid > bare[3].valid and bare[3].valid < 0.15 * n,
 )
 claim(
-    "Top-p goes over the same edge, only later.",
+    "Top-p goes over an edge, too, only later, behind 1.3.",
     p_cut[3].valid < 0.4 * n and p_cut[2].valid > bare[2].valid,
 )
 claim(
@@ -206,7 +206,8 @@ claim(
 
 # %% after summary
 claim(
-    "Only the last two follow the model's certainty, and only the last is safe from a heavy tail.",
+    "Only the last two follow the model's certainty, and of these only min-p is safe from a "
+    "heavy tail.",
     [a == b for a, b in zip(before, (3, 1, 1), strict=True)] == [True, False, False]
     and counts[1] < 10 < counts[0],
 )

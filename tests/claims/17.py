@@ -66,6 +66,12 @@ claim(
     "No text had to be thrown away; of the model's own it would have been seven in eight.",
     min(found.weights) > 0 and round(8 * (1 - share)) == 7,
 )
+parts = np.asarray(found.weights) / np.sum(found.weights)
+claim(
+    "Still the 4,000 count for fewer, because weights differ (how many, the particles below will "
+    "say).",
+    len(parts) == 4000 and 1 / (parts**2).sum() < 3000,
+)
 
 
 def library_allows(so_far):
@@ -159,7 +165,7 @@ claim(
     "It is that of the annotator, too, from whom the model learned (lesson 00).",
     abs(evidence - annotator) < 0.02,
 )
-claim("Weighed, nearly all answers are their chain's own.", weighed > 0.99)
+claim("Weighed, all answers are their chain's own.", weighed > 0.995)
 claim(
     "But only about half of the texts count: the others were written for nothing.",
     0.35 < agree < 0.65,
@@ -172,11 +178,13 @@ for data in seen:
         (kept if i in data["alive"][0] else gone)[word] += 1
 left = kept[1:] / (kept + gone)[1:]
 claim(
-    "Each row is a text, a particle; its mark is as large as its share of the day's weight.",
+    "Each row is a text, a particle; its mark is as large as its share of the day's weight, which "
+    "yesterday's word decides.",
     all(np.allclose(data["weights"].sum(axis=1), 1) for data in seen),
 )
 claim(
-    "How many of N are effective is 1 / Σ share².",
+    "How many of N are effective is 1 / Σ share²: shares of ¼ each make 4, shares ½, ½, 0 and 0 "
+    "make 2.",
     all(np.isclose(data["effective"][-1], 1 / (data["weights"][-1] ** 2).sum()) for data in seen),
 )
 claim(
@@ -184,7 +192,7 @@ claim(
     "factor in its weight; after ice it is 0.95.",
     np.allclose(1 - after[[1, 3], 0], [0.3, 0.95]) and left[0] < 0.5 < left[2],
 )
-claim("Those of rain, mostly.", left[0] < 0.5 < left[2])
+claim("Those that began with rain, mostly.", left[0] < 0.5 < left[2])
 claim(
     "What lives on is alike: it descends from about half of the first day's texts.",
     5 < np.mean(ancestors) < 8,
@@ -232,20 +240,10 @@ claim(
 
 
 # %% after predict-state-answer
-def alone_with(seed):
-    more = {"max_tokens": 40, "temperature": 1.0, "seed": seed, "logits_processors": [even]}
-    return [token.id for token in lablib.TokenIterator(target, prompts[seed], **more)]
-
-
+claim("With them all do.", obeyed["with copies"] == len(prompts))
 claim(
-    "With them all do, and under match they are the texts that the masked model writes alone from "
-    "the same seeds.",
-    obeyed["with copies"] == len(prompts)
-    and sum(speculate(even, prompts[n], n) == alone_with(n) for n in range(4)) >= 3,
-)
-claim(
-    "Without copies hardly a text obeys, and no error says so.",
-    obeyed["never taken back"] < len(prompts) / 2,
+    "Without copies no text obeys, and no error says so.",
+    obeyed["never taken back"] == 0,
 )
 
 # %% after predict-drafter-run
@@ -277,8 +275,8 @@ claim(
     and found["its totals"].stats["total_drafted"] == found["its totals"].stats["total_accepted"],
 )
 claim(
-    "The model is asked for new digits alone: one for the first step's beginning, and two in each "
-    "step, what is added and what comes out.",
+    "The choices are new digits alone: one for the first step's beginning, and two in each step, "
+    "what is added and what comes out.",
     kinds.count("chosen") == 1 + 2 * 5
     and all(token.isdigit() for token, kind in zip(tokens, kinds, strict=True) if kind == "chosen"),
 )
@@ -313,7 +311,7 @@ claim(
     all((ratio < 1).mean() > 0.6 for ratio in estimates.values()),
 )
 claim(
-    "So the mean weight is right on average, with it and without.",
+    "So it is right on average, as the plain mean is without.",
     all(abs(ratio.mean() - 1) < 3 * ratio.std() / 10 for ratio in estimates.values()),
 )
 claim(

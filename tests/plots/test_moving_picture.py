@@ -16,7 +16,7 @@ SHIPPED = Path(__file__).parents[2] / "notebooks" / "lesson.gif"
 @pytest.mark.browser
 def test_it_goes_up_and_down_and_each_frame_shows_its_temperature(tmp_path, monkeypatch):
     browser.need("the README's moving picture")
-    monkeypatch.setattr(StoryTeller, "TEMPERATURES", (0.0, 0.5, 2.0))
+    monkeypatch.setattr(StoryTeller, "TEMPERATURES", (0.0, 1.0, 2.0))
     with Image.open(moving_picture(tmp_path / "a.gif")) as film:
         frames = []
         for index in range(film.n_frames):

@@ -626,7 +626,7 @@ def test_later_shapes_lie_on_earlier_ones_whatever_was_drawn_before(page, trees)
 
 
 def test_no_dash_stays_where_a_line_is_solid_again(page):
-    opened(page, CHARTS["BatchGain"](), moves=False)()
+    opened(page, CHARTS["Choosing"](), moves=False)()
     line = {"key": "line", "line": [[1, 0.2], [2, 0.4]]}
     dashes = "e => e.getAttribute('stroke-dasharray')"
     for dash, drawn in (("2 3", "2 3"), ("", None)):
@@ -1197,7 +1197,7 @@ WALKS = [
     ("Cloud", {}, "RRDR", ["day 1 [+] 0", "day 1 [+] 1", "day 1 [+] 1", "day 1 [+] 2"]),
     (
         *("Dealing", {"ranks": 16}, "RRDR"),
-        [f"Rank {said}" for said in ("1: unit 1,", "1: unit 17,", "2: unit 18,", "2 waits")],
+        [f"Rank {said}" for said in ("0: unit 0,", "0: unit 16,", "1: unit 17,", "1 waits")],
     ),
     (
         *("Memories", {}, "RRDDU"),

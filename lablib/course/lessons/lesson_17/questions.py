@@ -38,8 +38,9 @@ QUESTIONS = [
     Question(
         "17.q6",
         "A chain of five sums, as 3+9=2;, and an answer has 32 tokens. Its grammar leaves a choice "
-        "only where a digit is new. No draft model: a token that must come is written without "
-        "asking. How many tokens does each call of the model write?",
+        "only where a digit is new. No draft model: tokens that must come are drafts, which the "
+        "next call reads, and those behind the last choice cost a call of their own. How many "
+        "tokens does each call write?",
     ),
     Question(
         "17.m1",

@@ -40,7 +40,10 @@ def test_questions_are_answered_as_they_were(smollm2):
 
 
 @SMOLLM2
-@pytest.mark.parametrize(("part", "n"), [("drafts", 2), ("law", 1), ("match", 1)])
+@pytest.mark.parametrize(
+    ("part", "n"),
+    [("drafts", 2), ("law", 1), pytest.param("match", 1, marks=pytest.mark.slow)],
+)
 def test_drafts_are_kept_as_they_were(smollm2, part, n):
     portions = islice(measured.PARTS[part](*smollm2, set()), n)
     again = [without_clock(record) for portion in portions for record in portion]
