@@ -126,9 +126,18 @@ claim(
     "turn.",
     all(abs(each - 1) < 0.15 for each in law.values()),
 )
-share = {load: on_time(run.served) / (60 / run.seconds) for load, run in runs.items()}
+# By the simulation: where another program has disturbed the run at 0.3, its promise is a lax one.
+some = {load: simulate(at_rate(load * most), scaled, 8) for load in (0.3, 0.5, 1.2)}
+promised = 3 * lab.three_times(some[0.3])[:2, 1] / 1e3
+
+
+def share(load):
+    kept = [s.to_first <= promised[0] and s.between <= promised[1] for s in some[load]]
+    return np.mean(kept)
+
+
 claim(
     "Goodput rises too, and then falls, for behind the wall all work is done, and much of it too "
     "late.",
-    share[1.2] < share[0.5],
+    share(1.2) < share(0.5),
 )
