@@ -83,29 +83,30 @@ def heat_costs(part: str = "facts") -> Row:
 
 def likeliest(part: str = "facts") -> Row:
     """Lesson 05: a judge picks from many; here it is the model's own log-probability."""
-    curves = runs.curves_of(part)
-    gain = curves["best: likeliest"].per_problem[:, N] - curves["single"].per_problem[:, 0]
-    found = runs.mean_of(gain)
     claim = "The likeliest of 8 is right more often than one"
-    return Row("05", claim, verdict=runs.above(found), part=part, **points(found))
+    return _chosen(part, "05", claim, ("best: likeliest", N), ("single", 0))
 
 
 def votes(part: str = "facts") -> Row:
     """Lesson 06: a vote finds the favourite, and the favourite is right more often."""
-    curves = runs.curves_of(part)
-    gain = curves["majority"].per_problem[:, N] - curves["single"].per_problem[:, 0]
-    found = runs.mean_of(gain)
     claim = "A vote of 8 is right more often than one"
-    return Row("06", claim, verdict=runs.above(found), part=part, **points(found))
+    return _chosen(part, "06", claim, ("majority", N), ("single", 0))
 
 
 def vote_or_likeliest(part: str = "facts") -> Row:
     """Lessons 05 and 06: at equal tokens, many voices against the model's own judgement."""
-    curves = runs.curves_of(part)
-    gain = curves["majority"].per_problem[:, N] - curves["best: likeliest"].per_problem[:, N]
-    found = runs.mean_of(gain)
     claim = "A vote of 8 is right more often than the likeliest of the same 8"
-    return Row("06", claim, verdict=runs.above(found), part=part, **points(found))
+    return _chosen(part, "06", claim, ("majority", N), ("best: likeliest", N))
+
+
+def _chosen(
+    part: str, lesson: str, claim: str, one: tuple[str, int], other: tuple[str, int]
+) -> Row:
+    """Compare two ways to choose, each of a number of samples, question by question."""
+    curves = runs.curves_of(part)
+    gain = np.subtract(*(curves[way].per_problem[:, n] for way, n in (one, other)))
+    found = runs.mean_of(gain)
+    return Row(lesson, claim, verdict=runs.above(found), part=part, **points(found))
 
 
 def leads_tell(part: str = "facts") -> Row:
@@ -118,18 +119,18 @@ def leads_tell(part: str = "facts") -> Row:
 
 def greedy_texts() -> Row:
     """Lesson 07: the target has the last word at every place, so that the text can't change."""
-    records = runs.stored("drafts")
-    same = [each[name]["equal"] for each in records for name in ("head", "look-up")]
-    claim = "Drafts change no greedy text"
-    return Row("07", claim, part="drafts", **texts(sum(same), len(same)))
+    return _same("07", "Drafts change no greedy text", "drafts")
 
 
 def drawn_texts() -> Row:
     """Lesson 08: under ``match`` a seed's text is the plain one."""
-    records = runs.stored("match")
-    same = [each[name]["equal"] for each in records for name in ("head", "look-up")]
-    claim = "Under match drafts change no text that is drawn (T = 1)"
-    return Row("08", claim, part="match", **texts(sum(same), len(same)))
+    return _same("08", "Under match drafts change no text that is drawn (T = 1)", "match")
+
+
+def _same(lesson: str, claim: str, part: str) -> Row:
+    """Count the texts of both drafters that are the plain ones."""
+    same = [each[name]["equal"] for each in runs.stored(part) for name in ("head", "look-up")]
+    return Row(lesson, claim, part=part, **texts(sum(same), len(same)))
 
 
 def rejection_keeps() -> Row:
