@@ -58,7 +58,7 @@ def test_pieces_take_one_and_three_quarters_of_a_round(model, tokenizer):
     reading = SimpleNamespace(unread=10_000, most=10_000)
     batch._rate = 1000.0
     assert batch._piece(reading, 0.05) == 50
-    assert batch._piece(reading, 1e-6) == continuous_batch._SMALLEST
+    assert batch._piece(reading, 1e-6) == continuous_batch.SMALLEST
     assert batch._piece(reading, 100.0) == batch._piece(reading, math.inf) == 512
     assert batch._patience() == math.inf
     batch.lanes = [lane.Lane(True)]

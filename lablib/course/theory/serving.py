@@ -13,12 +13,13 @@ from itertools import pairwise
 from math import inf
 from statistics import median
 
+from lablib.inference.engine.continuous_batch import PATIENCE, SMALL, SMALLEST
+from lablib.inference.engine.lane import FIRST_PIECE
 from lablib.validation import BadValue, integer, number
 
 import numpy as np
 
-PATIENCE = 1.75  # rounds that a text waits in a turn for those who read, if they are not more
-_SMALLEST, _SMALL, _FIRST, _MOST = 4, 32, 64, 512  # tokens of a piece of a prompt
+_MOST = 512  # tokens of a piece of a prompt, the default of an engine's prefill_step_size
 
 
 @dataclass(frozen=True)
@@ -124,7 +125,7 @@ class _Text:
     """A request on its way."""
 
     def __init__(self, asked: Asked) -> None:
-        self.asked, self.unread, self.most = asked, asked.prompt - 1, _FIRST
+        self.asked, self.unread, self.most = asked, asked.prompt - 1, FIRST_PIECE
         self.times: list[float] = []
 
     def served(self) -> Served:
@@ -171,12 +172,12 @@ class _Server:
             by_age = self._oldest_first or not self.in_pieces
             text = self.reading[0] if by_age else min(self.reading, key=lambda text: text.unread)
             n = self._piece(text, patience - spent)
-            if spent and n < min(text.unread, _SMALL):  # in the next turn it is a larger one
+            if spent and n < min(text.unread, SMALL):  # in the next turn it is a larger one
                 break
             seconds = self.prices.read(n)
             spent += seconds
             text.unread, text.most = text.unread - n, 2 * text.most
-            if n >= _SMALLEST and seconds:
+            if n >= SMALLEST and seconds:
                 self._rate = (self._rate or n / seconds) * 0.6 + 0.4 * n / seconds
             if not text.unread:
                 self.reading.remove(text)
@@ -199,8 +200,7 @@ class _Server:
     def _piece(self, text: _Text, seconds: float) -> int:
         if seconds == inf:
             return min(_MOST, text.unread)
-        n = max(_SMALLEST, int(min(self._rate * seconds, text.most)))
-        return min(n, _MOST, text.unread)
+        return min(max(SMALLEST, int(min(self._rate * seconds, text.most))), _MOST, text.unread)
 
 
 def simulate(

@@ -20,7 +20,7 @@ from lablib.validation import BadValue
 
 PATIENCE = 1.75  # rounds that a text waits in a turn for those who read, if they are not more
 _BUFFER = 256  # tokens by which mlx-lm's caches grow
-_SMALLEST, _SMALL = 4, 32  # tokens of a piece of a prompt: at least; more are worth waiting for
+SMALLEST, SMALL = 4, 32  # tokens of a piece of a prompt: at least; more are worth waiting for
 _LATELY = 256  # turns and first tokens that the counts look back over
 
 
@@ -223,7 +223,7 @@ class ContinuousBatch:
                 if not reading.readers:
                     self.models.begin(reading)
                 n = self._piece(reading, patience - spent)
-                if spent and n < min(reading.unread, _SMALL):  # in the next turn it is a larger one
+                if spent and n < min(reading.unread, SMALL):  # in the next turn it is a larger one
                     break
                 reading.read(n)
             except Exception as error:  # whatever a model raises
@@ -233,7 +233,7 @@ class ContinuousBatch:
                 continue
             seconds = time.perf_counter() - start
             spent += seconds
-            if n >= _SMALLEST:
+            if n >= SMALLEST:
                 self._rate = (self._rate or n / seconds) * 0.6 + 0.4 * n / seconds
             if not reading.unread:
                 self.readings.remove(reading)
@@ -257,7 +257,7 @@ class ContinuousBatch:
         """Return how many tokens to read next, in about so many seconds."""
         if seconds == math.inf:
             return min(self.models.step_size, reading.unread)
-        n = max(_SMALLEST, int(min(self._rate * seconds, reading.most)))
+        n = max(SMALLEST, int(min(self._rate * seconds, reading.most)))
         return min(n, self.models.step_size, reading.unread)
 
     def _lane_of(self, reading: Reading) -> Lane:

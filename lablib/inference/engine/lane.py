@@ -31,7 +31,7 @@ import mlx.core as mx
 
 SPARE = 64  # tokens: a batch's room to grow, drafts and what rows that parted leave behind
 _GROW_BY = 32  # tokens by which rows grow; more are copied in vain whenever a row leaves or joins
-_FIRST_PIECE = 64  # tokens
+FIRST_PIECE = 64  # tokens
 _WORTH = 4  # a beginning is copied, not read, if what was read last is at most so many times longer
 
 
@@ -53,7 +53,7 @@ class Reading:
         self.readers: Sequence[Rewinder] = ()
         self.drafter: Any = None
         self.unread = len(job.row.text) - 1
-        self.most = _FIRST_PIECE
+        self.most = FIRST_PIECE
         self._leave = 0
 
     def begin(self, readers: Sequence[Rewinder], drafter: Any = None) -> None:

@@ -104,8 +104,7 @@ def _chosen(
 ) -> Row:
     """Compare two ways to choose, each of a number of samples, question by question."""
     curves = runs.curves_of(part)
-    gain = np.subtract(*(curves[way].per_problem[:, n] for way, n in (one, other)))
-    found = runs.mean_of(gain)
+    found = runs.mean_of(np.subtract(*(curves[w].per_problem[:, n] for w, n in (one, other))))
     return Row(lesson, claim, verdict=runs.above(found), part=part, **points(found))
 
 
