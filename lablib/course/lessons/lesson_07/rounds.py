@@ -148,7 +148,7 @@ class RoundByRound(ChartExplorer):
             marks.append({"bar": bar, "fill": LOOKS[OWN_TOKEN[data["kind"]]][0], "note": note})
         marks = [mark | ({} if mark.get("hollow") else {"edge": WARM}) for mark in marks]
         rejected = f"✗ → {own}" if own else "✗ rejected"
-        says = {"accepted": "✓ accepted", "rejected": rejected, "not reached": "not reached"}
+        says = {"accepted": "✓", "rejected": rejected, "not reached": "not reached"}
         words = [says[verdict] for verdict in data["verdicts"]]
         if own is not None:
             words.append(data["kind"])
