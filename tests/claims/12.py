@@ -1,7 +1,14 @@
 """What checks the sentences of lesson 12 · A real model."""
 
-from lablib.course.lessons.lesson_12 import measured, window
+import math
+import re
+import unicodedata
+
+import lablib
+from lablib.course.lessons.lesson_12 import borders as lines
+from lablib.course.lessons.lesson_12 import measured
 from lablib.course.lessons.lesson_12.facts import KINDS
+from lablib.models import zoo
 
 # %% after by-hand-pairs-answer
 claim(
@@ -14,9 +21,16 @@ claim(
     (gain > 0).sum() == 2 and bool((gain >= 0).all()),
 )
 claim(
-    "Yet the interval reaches below 0, because eight questions are few, and with eight others the "
-    "two might not be there.",
+    "A coin that is thrown for each of the two falls so one time in four.",
+    0.5 ** (gain != 0).sum() == 1 / 4,
+)
+claim(
+    "And the interval reaches below 0, because eight questions are few.",
     low < 0 < high and gain.mean() / (error * np.sqrt(8) / np.sqrt(32)) > 1.96,
+)
+claim(
+    "As two groups the same answers leave an interval that is half as wide again.",
+    1.3 < 2.14 * apart / (2.36 * error) < 1.7,
 )
 
 # %% after by-hand-visible-answer
@@ -25,7 +39,18 @@ claim(
     "with their root.",
     bool(np.isclose((2.8 * spread / 0.1) ** 2, 4 * (2.8 * spread / 0.2) ** 2)),
 )
-claim("Four points take about a thousand.", 900 < (2.8 * spread / 0.04) ** 2 < 1100)
+
+# %% after by-hand-luck-answer
+claim("Say that a true gain is half of what is visible.", math.isclose(2 * true, 2.8))
+claim(
+    "It is seen three times in ten, and each time it looks larger than it is, because only a mean "
+    "that came out too high gets over the line.",
+    0.27 < len(seen) / len(means) < 0.33 and seen.min() > 1.96 > true,
+)
+claim(
+    "So a number below its own threshold tells a direction, and tends to overstate the size.",
+    seen.mean() > 1.5 * true,
+)
 
 # %% after library-asked
 claim(
@@ -39,16 +64,26 @@ claim(
     all(examples.count("\n") == 3 for examples in KINDS.values()),
 )
 claim(
-    "It was asked eight times at temperature 0.8, and some of the questions once greedily, too.",
-    measured.HEAT == 0.8 and 100 < np.isfinite(asked.greedy).sum() <= len(asked.truths),
+    "It was asked eight times at temperature 0.8, and half of the questions once greedily, too.",
+    measured.HEAT == 0.8 and 0.45 < len(runs.stored("greedy")) / len(asked.truths) < 0.55,
+)
+claim(
+    "It is right if it is the known one, letter by letter.",
+    asked.right(["nicosia"] * len(asked.truths)).sum() == 0,
+)
+spreads = [e.error * e.n**0.5 for e in (voted, table.gained("best: likeliest", "single"))]
+claim(
+    "Real differences spread less than the eight invented ones, because most questions come out "
+    "the same both ways.",
+    max(spreads) < 0.8 * gain.std(ddof=1),
 )
 
 # %% after library-again-answer
 again = real.answers(some)
 known = {each["number"]: each for each in runs.stored("facts")}
 claim(
-    "Where you have fetched the model (python -m lablib fetch, 93 MB), the next cell asks four "
-    "questions now.",
+    "Where you have fetched the model (python -m lablib fetch), the next cell asks four questions "
+    "now.",
     len(some) == 4,
 )
 claim(
@@ -57,94 +92,34 @@ claim(
     all(each["of"] == known[each["number"]]["of"] for each in again),
 )
 
-# %% after predict-choose-answer
-sums = choosing.compute("sums", 8)["right"]
-claim(
-    "From the same eight samples we can elect the most frequent answer, or take the one that the "
-    "model itself finds likeliest.",
-    runs.COUNTS[-1] == 8,
-)
-claim("Both cost the same tokens.", {"majority", "best: likeliest"} < {*curves})
-claim(
-    "The likeliest, by about two points.",
-    apart.verdict == runs.REFUTED and -0.03 < apart.points.value < -0.01,
-)
-claim(
-    "A quarter of the questions could not have told, because the smallest difference that they "
-    "show is twice as large.",
-    2 * 2.8 * apart.points.error > -apart.points.value,
-)
-claim(
-    "Both are right more often than a single sample, as the table will show.",
-    table.votes().verdict == table.likeliest().verdict == runs.HELD,
-)
-claim(
-    "Two-digit sums stay mostly wrong, whoever chooses, because the favourite itself is wrong "
-    "there.",
-    all(found[-1].high < 0.5 for found in sums.values()),
-)
+# %% after predict-claims-predict
+claim("Here are the eleven claims, by what they rest on.", len(table.rows()) == 11)
 
-# %% after predict-lead-answer
+# %% after theory-law-answer
 claim(
-    "It does.",
-    table.leads_tell().verdict == runs.HELD,
-)
-
-# %% after predict-drafts-answer
-claim(
-    "With the head a call of the model can bring three tokens, its own and two drafts.",
-    all(each["head"]["judged"] <= 2 * each["head"]["rounds"] for each in drafts),
+    "SmolLM2, its questions put in its chat template, wrote code, lists, stories, small talk, and "
+    "copies of a text with one name replaced, 32 tokens each.",
+    measured.LENGTH == 32,
 )
 claim(
     "The head is a block that was trained on the model's own texts and offers two tokens a round, "
     "while look-up offers up to four that followed the last words before.",
-    all(each["look-up"]["judged"] <= 4 * each["look-up"]["rounds"] for each in drafts),
-)
-claim(
-    "A little over two, and nearly three in code.",
-    2 < whole.value < 2.4 and 2.6 < calls["head"][kinds.index("code")].mean() < 3,
-)
-found_there = [x for kind, each in zip(kinds, calls["look-up"], strict=True) for x in each]
-claim(
-    "Look-up mostly brings one, the model's own, because its guesses are refused where nothing "
-    "repeats itself.",
-    np.median(found_there) < 1.1,
-)
-paid = {name: dict(zip(kinds, map(np.mean, some), strict=True)) for name, some in gains.items()}
-claim(
-    "In copies it pays more than the head, because there its guesses stand in the prompt.",
-    paid["look-up"]["copies"] > paid["head"]["copies"]
-    and all(paid["look-up"][kind] < paid["head"][kind] for kind in kinds if kind != "copies"),
-)
-claim(
-    "The head's gain by the clock is less than its tokens a call, because a drafted round costs "
-    "more than a plain one.",
-    all((a < b).all() for a, b in zip(gains["head"], calls["head"], strict=True)),
-)
-claim(
-    "Where look-up brings one token a call, its drafts cost time and bring nothing.",
     all(
-        0.8 < fast < 1.1
-        for some, others in zip(gains["look-up"], calls["look-up"], strict=True)
-        for fast, each in zip(some, others, strict=True)
-        if each < 1.05
+        each[name]["judged"] <= most * each[name]["rounds"]
+        for each in runs.stored("drafts")
+        for name, most in (("head", 2), ("look-up", 4))
     ),
 )
+shares = [kept for kept, *_ in laws.values()]
+claim(
+    "All four agree within their intervals, though one drafter has more than half of its drafts "
+    "kept and the other a sixth.",
+    len(laws) == 4
+    and all(off.low <= 0 <= off.high for _, off in offs)
+    and min(shares[:2]) > 0.5
+    and 0.14 < min(shares[2:]) < 0.19,
+)
 
-# %% after theory-law-answer
-claim(
-    "Here is its promise beside what was kept, for both drafters and two temperatures.",
-    len(shares) == 4,
-)
-claim(
-    "All four agree within their intervals, and so do all drafts together, a row of our table.",
-    all(off.low <= 0 <= off.high for off in offs) and table.rejection_keeps().verdict == runs.HELD,
-)
-looked_up = [each for each in law if each["drafter"] == "look-up"]
-claim(
-    "For a look-up q is 1 at its one word, so that the promise is simply p there.",
-    all(abs(each["min"] - each["dot"]) < 0.01 for each in looked_up),
-)
 # %% after theory-rounding-answer
 parting, once = runs.stored("rounding"), runs.stored("match")
 claim(
@@ -162,9 +137,36 @@ claim(
     all(max(each["p"]) < 1e-3 for each in parting),
 )
 claim(
-    "With drafts the prompt is read in other pieces, so that floats are added in another order, "
-    "and log-probabilities move in the fifth or sixth digit.",
-    all(1e-6 <= each["off"] < 1e-4 for each in parting),
+    "Between 0 and 1 the words lie side by side, each as wide as its probability, and the random "
+    "number fell near the border of two.",
+    all(each["off"] < 1e-4 for each in parting),
+)
+
+# %% after theory-borders-answer
+claim(
+    "We can count what that does: six texts were read both ways, and all 49,152 borders compared.",
+    len(borders) == 6,
+)
+claim(
+    "With the head the numbers are the plain ones to the last bit, so that its forty texts "
+    "couldn't part.",
+    all(each["head"] == 0 for each in borders)
+    and {each["drafter"] for each in parting} == {"look-up"},
+)
+claim(
+    "All three that did are look-up's.",
+    {each["drafter"] for each in parting} == {"look-up"}
+    and all(each["look-up"] > 0 for each in borders),
+)
+beyond = 1 - sum(math.exp(-expected) * expected**k / math.factorial(k) for k in range(3))
+claim(
+    "About one parting was to be expected there, and where one is, three come now and then.",
+    0.6 < expected < 1.6 and beyond > 0.025,
+)
+claim(
+    "And words that nobody expects do come: each is hardly there, but there are tens of thousands "
+    "of them, and together they are drawn some times in forty texts.",
+    2 < rare < 12 and lines.RARE == 1e-5,
 )
 claim(
     "Inside lablib.same_bits() every sum is added in one order, which takes some time more, and "
@@ -172,92 +174,256 @@ claim(
     all(each["equal with same_bits"] for each in parting),
 )
 
-# %% after theory-window-answer
+# %% after theory-ring-answer
+before, read, after = rows.values()
 claim(
-    "Two engines are given the same drafts, of which every third is wrong, around that place: "
-    "ours, and the one of mlx-lm.",
+    "Eight tokens were read one by one, then three drafts, of which 9 is kept and the others are "
+    "refused.",
+    sorted(before) == [3, 4, 5, 6, 7, 8] and read[-3:] == [9, 10, 11],
+)
+claim(
+    "Its ring can't be trimmed once it is full: 7 and 8 lie where 1 and 2 lay.",
+    before[:2] == [7, 8],
+)
+claim(
+    "It says so by taking back nothing, and whoever doesn't look at that answer goes on with two "
+    "refused words in the memory.",
+    taken == 0 and after == read and len([token for token in after if token > 9]) == 2,
+)
+claim(
+    "Two engines are given the same drafts for Gemma 3, of which every third is wrong, around "
+    "place 512: ours, and mlx-lm's speculative_generate_step.",
     window.DRAFTS == 3 and window.BEFORE < 512 < window.BEFORE + window.BEHIND,
 )
-wrapped = runs.stored("window")
+
+# %% after theory-window-answer
 claim(
     "Ours writes the plain text each time.",
-    all(each["lablib"] is None for each in wrapped) and len(wrapped) > 0,
+    all(each["lablib"] is None for each in wrapped),
 )
 claim(
-    "The other engine leaves it right behind place 512, and says nothing, which is the worst kind "
-    "of error: the text reads well, and is another one.",
+    "The other engine leaves it right behind place 512, and says nothing: the text reads well, and "
+    "is another one.",
     all(each["mlx-lm"] and 505 <= each["mlx-lm"] <= 560 for each in wrapped),
+)
+claim(
+    "Five texts alone would say almost nothing for ours: if one text in four parted, more than a "
+    "fifth of all counts of five would miss it.",
+    len(wrapped) == 5 and (1 - 1 / 4) ** 5 > 1 / 5,
+)
+
+# %% after predict-choose-answer
+claim(
+    "From the same eight samples we can elect the most frequent answer, or take the one that the "
+    "model itself finds likeliest.",
+    runs.COUNTS[-1] == 8,
+)
+claim("Both cost the same tokens.", {"majority", "best: likeliest"} < {*curves})
+best = choosing.compute("the likeliest against a vote", 8)["gains"]
+claim("The likeliest, by about two points.", 0.01 < best[runs.ALL].value < 0.03)
+claim(
+    "That is just below what so many questions show, so the direction stands, and the size is "
+    "probably too large.",
+    0.8 * best[runs.ALL].visible < best[runs.ALL].value < best[runs.ALL].visible
+    and duel.verdict == runs.HELD,
+)
+claim(
+    "No single kind of question but plurals and symbols could have told.",
+    {kind for kind, each in best.items() if each.low > 0} == {runs.ALL, "plurals", "symbols"},
+)
+claim(
+    "Set compared to one sample: both ways of choosing beat it in each kind of question.",
+    all(
+        each.low > 0
+        for pair in ("the likeliest against one sample", "a vote against one sample")
+        for each in choosing.compute(pair, 8)["gains"].values()
+    ),
+)
+sums = asked.kinds == "sums"
+claim(
+    "Yet two-digit sums stay mostly wrong, whoever chooses, because the favourite itself is wrong "
+    "there.",
+    all(won[sums, -1].mean() < 0.4 for won in choosing.won.values())
+    and asked.right(asked.greedy())[sums & (asked.greedy() != np.array(None))].mean() < 0.4,
+)
+
+# %% after predict-favourite-answer
+is_greedy = {name: np.mean((answers == cold)[there]) for name, answers in asked.favourites.items()}
+claim(
+    "So it is: the likeliest is the greedy answer far more often than the winner of the vote is.",
+    is_greedy["the likeliest"] > is_greedy["the vote"] + 0.08,
+)
+
+
+def spelt(text):
+    """Return a text's letters and digits, without accents and capitals."""
+    plain = "".join(x for x in unicodedata.normalize("NFKD", text) if not unicodedata.combining(x))
+    return re.sub(r"[^a-z0-9]", "", plain.lower())
+
+
+worse = np.flatnonzero(choosing.won["a vote"][:, -1] < choosing.won["the likeliest"][:, -1])
+told = [{*filter(None, asked.problems[i].answers)} for i in worse]
+claim(
+    "Hardly: of the questions where the vote does worse, a single one has an answer in two "
+    "spellings.",
+    sum(len({spelt(x) for x in each}) < len(each) for each in told) == 1,
+)
+
+# %% after predict-lead-answer
+within = {}
+for kind in dict.fromkeys(asked.kinds.tolist()):
+    here = asked.kinds == kind
+    within[kind] = runs.between(won[here & (leads >= 4)], won[here & (leads < 4)])
+claim("It does, in each kind of question.", all(each.low > 0 for each in within.values()))
+pooled = runs.between(won[leads >= 4], won[leads < 4]).value
+claim(
+    "Over all questions the two lie furthest apart, because a part of that is that whole kinds are "
+    "easy and have wide leads.",
+    all(each.value < pooled + 0.001 for each in within.values())
+    and (leads[asked.kinds == "plurals"] >= 4).mean() > 2 * (leads >= 4).mean(),
+)
+
+# %% after predict-drafts-answer
+claim(
+    "With the head a call of the model can bring three tokens, its own and two drafts.",
+    all(each["head"]["judged"] <= 2 * each["head"]["rounds"] for each in drafts),
+)
+head, looked = (
+    dict(zip(kinds, map(np.mean, calls[name]), strict=True)) for name in ("head", "look-up")
+)
+claim(
+    "A little over two, and nearly three in code.", 2 < whole.value < 2.4 and 2.6 < head["code"] < 3
+)
+claim(
+    "Each dot is a text, most of them of 32 tokens, so that tokens a call come in steps: 32/11, "
+    "32/12 and so on.",
+    np.mean([each["tokens"] == 32 for each in drafts]) > 0.7
+    and {11, 12} < {each["head"]["rounds"] for each in drafts},
+)
+claim(
+    "Look-up mostly brings one, the model's own, because its guesses are refused where nothing "
+    "repeats itself.",
+    np.median(np.concatenate(calls["look-up"])) < 1.1,
+)
+copied = sorted(calls["look-up"][kinds.index("copies")])
+told = "I'm here to help you with your creative projects"
+if zoo.fetched("smollm2"):
+    model, tokenizer = real.load_real()
+    ids = next(ids for n, _, ids in measured.asked_of(tokenizer) if n == 4)
+    said = tokenizer.decode(
+        [t.id for t in lablib.TokenIterator(model, ids, max_tokens=12, temperature=0.0)]
+    )
+else:
+    said = told
+claim(
+    "In copies its guesses stand in the prompt, and there it brings most, but for one text: asked "
+    "for a copy, the model wrote I'm here to help you with your creative projects.",
+    looked["copies"] > head["copies"]
+    and max(looked.values()) == looked["copies"]
+    and copied[0] < 1.2 < 1.9 < copied[1]
+    and said.startswith(told),
+)
+asks = np.concatenate(prices["head"])
+claim(
+    "With the head a drafted call takes 1.3 plain ones, in nearly each text, so that the gain is "
+    "the tokens a call over 1.3.",
+    abs(asks.mean() - 1.3) < 0.05 and np.mean(np.abs(asks - 1.3) < 0.1) > 0.9,
+)
+claim(
+    "Look-up's calls take less where it drafts little, and as much where it drafts much.",
+    np.median(np.concatenate(prices["look-up"][:4])) < 1.2
+    and abs(np.median(prices["look-up"][4]) - 1.3) < 0.1,
+)
+claim(
+    "Where it brings one token a call, its drafts cost time and bring nothing.",
+    all(
+        fast < 1
+        for some, others in zip(gains["look-up"], calls["look-up"], strict=True)
+        for fast, each in zip(some, others, strict=True)
+        if each == 1
+    ),
 )
 
 # %% after theory-bits-answer
-parameters = bits[32]["bytes"] / 4 / 1e6
-claim(
-    "This lesson puts eleven of these claims to SmolLM2 with 135 million parameters and to Gemma 3 "
-    "with 270 million, and ends in one table: for each claim a number, its interval, and a "
-    "verdict.",
-    round(parameters) == 135,
-)
-ratio = bits[32]["bytes"] / bits[4]["bytes"]
+ratio = times[32][0] / times[4][0]
 claim("It is faster, but by less than the bytes promise.", 1 < np.exp(faster.value) < ratio)
 claim(
     "(They fall to a fifth and not to an eighth, because scales stand beside the codes, and not "
     "all is rounded.)",
     4.5 < ratio < 5.5,
 )
-over = {
-    n: np.median(each["seconds"]) * 1e9 * each["bandwidth"] / each["bytes"]
-    for n, each in bits.items()
-}
+rest = {n: took - least for n, (_, least, took) in times.items()}
 claim(
-    "Even with 32 bits a token takes longer than its bytes do, because attention, small operations "
-    "and the drawing of a token cost time that doesn't shrink with the weights.",
-    over[32] > 1,
+    "Look at the last column: what a token takes beyond its bytes is 8 to 10 milliseconds, however "
+    "many bits there are.",
+    all(8 <= each <= 10.1 for each in rest.values()) and len(rest) == 3,
 )
-claim("The fewer the bytes, the more of a token's time is that rest.", over[4] > over[32])
-flips = {n: np.mean(each["flips"]) for n, each in bits.items()}
+claim("So with 4 bits more than half of a token's time is that rest.", 2 * rest[4] > times[4][2])
+
+# %% after theory-bits-price-answer
+flips = {n: np.mean(bits[n]["flips"]) for n in (8, 4)}
 claim(
-    "And rounding has a price: the best token is another one at some places, with 4 bits at far "
-    "more than with 8.",
-    flips[4] > 2 * flips[8] and flips[32] == 0,
+    "With 8 bits the model writes nearly what it wrote, with 4 it often writes something else.",
+    flips[8] < 0.05 < 0.2 < flips[4],
+)
+changed = (asked.greedy(32) != asked.greedy(4))[there]
+claim(
+    "Yet right answers pay less than changed ones suggest, because many of the changed ones were "
+    "wrong before.",
+    -cost.value < changed.mean() / 2 and (right[32][changed] == 0).mean() > 0.5,
 )
 
 # %% after theory-table-answer
-every = {row.claim: row for row in table.rows()}
 claim(
-    "Each row is a claim of this course, what came of it here, how many cases it stands on, and "
-    "the smallest difference that so many would have shown, four times in five; with luck a "
-    "smaller one shows, too.",
-    len(every) == 11 and all(row.visible and row.n for row in every.values()),
-)
-verdicts = {row.claim: row.verdict for row in every.values()}
-claim(
-    "What was proved is the law of kept drafts, the greedy texts and the window: all held.",
-    all(
-        row.verdict == runs.HELD
-        for row in (table.rejection_keeps(), table.greedy_texts(), table.window_wraps())
-    ),
+    "This lesson puts eleven of these claims to SmolLM2 with 135 million parameters, one of them "
+    "to Gemma 3 with 270 million instead.",
+    round(bits[32]["bytes"] / 4 / 1e6) == 135 and len(rows) == 11,
 )
 claim(
-    "Under match three texts of eighty parted, and we know why: the proof speaks of exact numbers.",
-    table.drawn_texts().verdict == runs.REFUTED,
+    "A ring is the size that the same claim had in lesson 06.",
+    {row.lesson for row in rows if row.toy is not None} <= {"05", "06"},
+)
+kind = {
+    name: [row for row in rows if row.kind == name] for name in dict.fromkeys(r.kind for r in rows)
+}
+verdicts = {name: [row.verdict for row in some] for name, some in kind.items()}
+claim(
+    "What was proved holds, in one row up to rounding, and there we know why.",
+    sorted(verdicts[table.PROVED]) == [runs.HELD] * 3 + [runs.ROUNDED],
 )
 claim(
-    "Here choosing helped, the likeliest more than the vote, heat cost right answers, and a wide "
-    "lead was a good sign, but how much of each the toys could not have told us.",
-    all(
-        row.verdict == runs.HELD
-        for row in (table.votes(), table.likeliest(), table.heat_costs(), table.leads_tell())
-    ),
+    "What hangs on the model was claimed with a direction, and each of the six directions holds.",
+    verdicts[table.MODEL] == [runs.HELD] * 6,
+)
+sizes = table.sizes()
+claim(
+    "The sizes are another matter: lesson 06 has three of these claims on small models, and there "
+    "each gain is larger, for two of them about three times or more.",
+    [verdict for *_, verdict in sizes] == [runs.REFUTED] * 3
+    and sum(there.value > 3 * here.value for _, there, here, _ in sizes) == 2,
 )
 claim(
-    "What hangs on the machine is a bound, which the clock doesn't reach.",
-    all(each > 1 for each in over.values()),
+    "What hangs on the machine is a bound, and the clock doesn't reach it.",
+    verdicts[table.MACHINE] == [runs.HELD] and all(each > 0 for each in rest.values()),
+)
+claim(
+    "Eight rows have a 95 % interval about a measured number, and such an interval misses the "
+    "truth one time in twenty.",
+    sum("texts" not in row.visible for row in rows) == 8,
+)
+claim(
+    "So five tables like this one have two such misses, on average.", math.isclose(5 * 8 * 0.05, 2)
+)
+inside = [row for row in rows if row.kind == table.MODEL and row.size[0] < 1]
+claim(
+    "The row whose number lies inside its own dotted line is the first to doubt.",
+    len(inside) == 1,
 )
 
 # %% after summary
-claim("Four points take about a thousand questions.", 900 < (2.8 * spread / 0.04) ** 2 < 1100)
 claim(
-    "Three kinds of claims.", {row.verdict for row in rows} <= {runs.HELD, runs.REFUTED, runs.OPEN}
+    "Half the size takes four times as many questions.",
+    bool(np.isclose((2.8 * spread / 0.1) ** 2, 4 * (2.8 * spread / 0.2) ** 2)),
 )
 claim(
     "Two of eight questions more are what chance brings.",

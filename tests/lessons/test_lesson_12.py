@@ -5,10 +5,12 @@ from types import SimpleNamespace
 import lablib
 from lablib.cache import kv
 from lablib.course.lessons.lesson_12 import (
+    borders,
     exercises,
     facts,
     jobs,
     measured,
+    pictures,
     real,
     runs,
     table,
@@ -173,11 +175,15 @@ def test_four_times_in_five_an_interval_shows_what_is_called_visible() -> None:
     assert abs(seen / n - 0.8) < 5 * np.sqrt(0.8 * 0.2 / n)
 
 
-def test_one_text_that_parts_refutes_and_three_in_n_would_have_shown() -> None:
-    assert table.texts(40, 40)["verdict"] == runs.HELD
-    assert table.texts(39, 40)["verdict"] == runs.REFUTED
-    assert 0.94 < 1 - (1 - 3 / 40) ** 40 < 0.96
-    assert table.texts(40, 40)["visible"] == "7.5 % of the texts"
+def test_texts_that_part_refute_unless_rounding_has_parted_them() -> None:
+    assert table.texts(0, 40)["verdict"] == runs.HELD
+    assert table.texts(1, 40)["verdict"] == runs.ROUNDED
+    assert table.texts(1, 40, exactly=1)["verdict"] == runs.REFUTED
+    seen = float(table.texts(0, 40)["visible"].split()[0]) / 100
+    assert 1 - (1 - seen) ** 40 == pytest.approx(0.8, abs=0.01)  # what visible means in every row
+    share, low, high = table.texts(0, 40)["size"]
+    assert (share, low) == (0, 0)
+    assert (1 - high * (1 - 0.2 ** (1 / 40))) ** 40 == pytest.approx(0.025)
 
 
 # ------------------------------------------------------------------ the questions
@@ -238,57 +244,117 @@ def test_a_promise_is_the_sum_over_the_places_that_were_judged() -> None:
     assert off.error == pytest.approx(np.sqrt(2 * 0.438) / 6)
 
 
-def test_the_table_has_ten_rows_that_name_their_runs() -> None:
+def test_the_table_has_eleven_rows_by_kind_that_name_their_runs() -> None:
     rows = table.rows()
-    assert len(rows) == 11
-    assert [row.lesson for row in rows] == sorted(row.lesson for row in rows)
+    kinds = [row.kind for row in rows]
+    assert kinds == [table.PROVED] * 4 + [table.MODEL] * 6 + [table.MACHINE]
     for row in rows:
-        assert row.verdict in (runs.HELD, runs.REFUTED, runs.OPEN)
-        assert {*row.part.split()} <= {*measured.PARTS}
+        assert row.verdict in (runs.HELD, runs.ROUNDED, runs.REFUTED, runs.OPEN)
+        assert row.part in measured.PARTS
         assert any(digit in row.here for digit in "0123456789")
+        value, low, high = row.size
+        assert low <= value <= high
     assert table.printed(rows).count("->") == 11
+    told = table.claimed(rows)
+    assert all(row.claim in told for row in rows)
+    assert not any(word in told for word in (runs.HELD, runs.REFUTED, "visible"))
+
+
+def test_a_size_is_held_against_lesson_06s_with_the_errors_of_both() -> None:
+    for claim, there, here, verdict in table.sizes():
+        far = abs(here.value - there.value) > 1.96 * np.hypot(here.error, there.error)
+        assert verdict == (runs.REFUTED if far else runs.HELD), claim
+        assert there.n == 200
+
+
+def test_a_drafted_call_has_a_price_and_a_text_gains_its_tokens_over_it() -> None:
+    drafted = {"seconds": 0.3, "rounds": 4, "per_call": 2.25}
+    records = [{"kind": "code", "seconds": 0.8, "tokens": 9, "head": drafted}]
+    assert runs.prices(records, "head") == pytest.approx([0.1 / 0.1])  # a call, without the first
+    records[0]["head"] = drafted | {"seconds": 0.45}
+    assert runs.speedups(records, "head") == pytest.approx([2.25 / 1.5])
+
+
+# ------------------------------------------------------------------ borders and a ring
+def test_a_random_number_falls_between_borders_as_often_as_they_move() -> None:
+    p, other = np.array([0.2, 0.3, 0.5]), np.array([0.25, 0.25, 0.5])
+    assert borders.between(p, other) == pytest.approx(0.05)
+    assert borders.between(p, p) == pytest.approx(0, abs=1e-15)
+    rng = np.random.default_rng(0)
+    many = rng.dirichlet(np.ones(50), size=2)
+    u = rng.uniform(size=400_000)
+    drawn = [np.searchsorted(np.cumsum(each), u) for each in many]
+    share = np.mean(drawn[0] != drawn[1])
+    assert borders.between(*many) == pytest.approx(share, abs=5 * 0.5 / np.sqrt(len(u)))
+
+
+def test_a_full_ring_takes_nothing_back() -> None:
+    rows, taken = window.small_ring()
+    before, read, after = rows.values()
+    assert sorted(before) == [3, 4, 5, 6, 7, 8]
+    assert (after, taken) == (read, 0)
+    assert window.small_ring(window=20)[1] == 2
 
 
 # ------------------------------------------------------------------ choosing
 def test_choosing_is_what_vote_curves_counts() -> None:
     asked, curves = some_questions()
     widget = lab.Choosing(asked, curves)
-    data = widget.compute("sums", 8)
-    assert data["right"]["the vote"][-1].value == pytest.approx(1 / 2)
-    assert data["right"]["the likeliest"][-1].value == pytest.approx(1.0)
-    assert data["gain"].n == 2
-    assert data["one"] == 0.5
-    assert "Of 2 sums a vote of 8 is right in 50%, the likeliest in 100%" in widget.set(kind="sums")
-    assert read(widget.draw(widget.compute(runs.ALL, 1)))
+    data = widget.compute("the likeliest against a vote", 8)
+    assert data["right"] == {"the likeliest": 1.0, "a vote": 0.5, "one sample": 0.5}
+    assert data["gains"]["sums"].value == pytest.approx(1 / 2)
+    assert data["gains"][runs.ALL].n == 4
+    said = widget.set(pair="a vote against one sample", samples=2)
+    assert "Of 4 questions, 2 samples each" in said
+    assert read(widget.draw(widget.compute("a vote against one sample", 2)))
 
 
-def test_differences_are_drawn_with_their_intervals_and_verdicts() -> None:
+def test_intervals_are_drawn_about_a_line_at_0() -> None:
     seen, unseen = runs.Estimate(0.05, 0.01, 9), runs.Estimate(-0.01, 0.02, 9)
-    rows = [
-        table.Row("05", "one", verdict=runs.above(seen), part="facts", **table.points(seen)),
-        table.Row("04", "texts", part="match", **table.texts(3, 3)),
-        table.Row("06", "two", verdict=runs.above(unseen), part="facts", **table.points(unseen)),
-    ]
-    chart = lab.differences(rows)
+    chart = pictures.intervals([("one", seen), ("two", unseen)], "gains", (-10, 10), 100)
     (marks,) = charted(chart)
     assert [mark["dot"] for mark in marks if "dot" in mark] == [[5, 0], [-1, -1]]
     lines = [x for mark in marks if "line" in mark for x, _ in mark["line"]]
     assert lines == pytest.approx([3.04, 6.96, -4.92, 2.92], abs=1e-3)
-    assert [name for _, name in chart.panels[0]["y"]["ticks"]] == ["one", "two"]
+    looks = [mark["colour"] for mark in marks if "dot" in mark]
+    assert looks[0] != looks[1] == pictures.LOOKS[runs.OPEN]
+
+
+def test_the_whole_table_is_drawn_a_panel_for_each_kind() -> None:
+    rows = table.rows()
+    chart = pictures.whole(rows)
+    assert [view["title"] for view in chart.panels] == [*dict.fromkeys(row.kind for row in rows)]
+    drawn = charted(chart)
+    dots = [mark for marks in drawn for mark in marks if "dot" in mark and not mark.get("hollow")]
+    assert [mark["dot"][0] for mark in dots] == pytest.approx([row.size[0] for row in rows])
+    assert [mark["colour"] for mark in dots] == [pictures.LOOKS[row.verdict] for row in rows]
+    rings = [mark for marks in drawn for mark in marks if mark.get("hollow")]
+    assert len(rings) == sum(row.toy is not None for row in rows) == 3
+    shown = {name for _, name, *_ in chart.keys} - {"the size in lesson 06"}
+    assert shown == {row.verdict for row in rows}  # no verdict that no row has
+
+
+def test_each_texts_tokens_a_call_are_a_dot() -> None:
+    values = {"head": [np.array([2.0, 3.0])], "look-up": [np.array([1.0])]}
+    (marks,) = charted(pictures.drafters(["code"], {"tokens a call": values}))
+    assert [mark["dot"][0] for mark in marks if "dot" in mark] == [2, 3, 1]
+    bars = [mark["line"][0][0] for mark in marks if "line" in mark]
+    assert bars == [2.5, 1.0]
 
 
 def some_questions():
     """Two sums and two capitals: the vote finds one sum, the likeliest finds both."""
     texts = [["1", -1.0, 1], ["2", -2.0, 1]]
     records = [
-        {"texts": texts, "of": "a" * 5 + "b" * 3, "greedy": "1"},
+        {"texts": texts, "of": "a" * 5 + "b" * 3},
         {"texts": texts, "of": "a" * 3 + "b" * 5},
     ] * 2
     kinds, truths = ["sums", "sums", "capitals", "capitals"], ["1"] * 4
     problems = [runs.sampled(*pair) for pair in zip(records, truths, strict=True)]
     asked = runs.Asked(records, np.array(kinds), truths, problems)
-    assert asked.greedy[::2].tolist() == [1, 1]
-    assert np.isnan(asked.greedy[1::2]).all()
+    voted, best = asked.favourites.values()
+    assert (voted.tolist(), best.tolist()) == (["1", "2"] * 2, ["1"] * 4)
+    assert asked.right(["1", "2", None, "1"]).tolist() == [1, 0, 0, 1]
     assert asked.leads.tolist() == [2] * 4
     return asked, vote_curves(problems, runs.COUNTS, confidence=None, orders=2)
 

@@ -95,7 +95,32 @@ def moves_in_the_plain_step(drafts, batch, weights, bandwidth, work, speed):
     )
 
 
+# ------------------------------------------------------------------ 12.4 pairs
+
+
+def pairs(error=None, far=0.84, say=None):
+    """Return an answer to 12.4 with one of its parts replaced."""
+    error = error or (lambda b, a: np.std(a - b, ddof=1) / np.sqrt(len(a)))
+    say = say or (
+        lambda low, high: ("not told apart", "held", "not held")[int(low > 0) - int(high < 0)]
+    )
+
+    def tell(before, after, factor):
+        mean, half = float(np.mean(after - before)), factor * error(before, after)
+        ends = mean - half, mean + half
+        return *ends, say(*ends), half + far * error(before, after)
+
+    return tell
+
+
+def no_pairs(b, a):
+    return np.sqrt(a.var(ddof=1) / len(a) + b.var(ddof=1) / len(b))
+
+
 RIGHT = [
+    ("12.4", pairs()),
+    ("12.4", lambda b, a, f: list(pairs()(b, a, f))),
+    ("12.4", pairs(lambda b, a: float(np.sqrt(np.var(b - a, ddof=1) / a.size)))),
     ("12.1", chat()),
     ("12.1", chat(lambda m: bool(m[:1]) and m[0].get("role") != "system")),
     ("12.1", chat(one=lambda r, c: "<|im_start|>" + "\n".join([r, c]) + "<|im_end|>\n")),
@@ -110,6 +135,15 @@ RIGHT = [
     ("12.3", roof(rows=float)),
 ]
 WRONG = [
+    ("12.4", "as_if_no_pairs", pairs(no_pairs)),
+    ("12.4", "spread_for_error", pairs(lambda b, a: np.std(a - b, ddof=1))),
+    ("12.4", "spread_of_the_many", pairs(lambda b, a: np.std(a - b) / np.sqrt(len(a)))),
+    ("12.4", "seen_half_the_time", pairs(far=0)),
+    ("12.4", "undecided_is_refuted", pairs(say=lambda lo, hi: "held" if lo > 0 else "not held")),
+    ("12.4", "the_other_way_round", lambda b, a, f: pairs()(a, b, f)),
+    ("12.4", None, pairs(far=1.64)),
+    ("12.4", None, pairs(say=lambda lo, hi: "held" if lo + hi > 0 else "not held")),
+    ("12.4", None, pairs(say=lambda lo, hi: "not told apart")),
     ("12.1", "no_default", chat(lambda m: False)),
     ("12.1", "default_always", chat(lambda m: True)),
     (

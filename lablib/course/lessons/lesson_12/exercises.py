@@ -1,4 +1,4 @@
-"""Exercises of lesson 12: a chat template, the bytes of a cache, and how fast it can be at all."""
+"""Exercises of lesson 12: chat templates, a cache's bytes, the fastest pace; 12.4: ``pairs``."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -6,6 +6,7 @@ from typing import Any
 from lablib.course.checks.changed import changed
 from lablib.course.checks.exercises import Exercise
 from lablib.course.lessons.edges import edges
+from lablib.course.lessons.lesson_12.pairs import COMPARED  # noqa: F401 (an exercise of this lesson)
 
 import numpy as np
 
@@ -273,6 +274,7 @@ BYTES = Exercise(
         "A number takes bits, and its share of the group: 2 * scale_bits / group_size more.",
     ],
     next="From which length on is this model's cache larger than its weights?",
+    further=True,
 )
 
 # ------------------------------------------------------------------ 12.3 the roofline

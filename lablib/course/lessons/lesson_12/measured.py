@@ -1,6 +1,6 @@
 """Measure lesson 12's table on real models, once, and keep it; the lesson does a slice again.
 
-    python -m lablib.course.lessons.lesson_12.measured facts law drafts match bits window
+    python -m lablib.course.lessons.lesson_12.measured facts greedy law drafts match
 
 measures the parts that are named and writes ``stored/PART.json`` after each portion. It goes on
 where such a file ends: whoever stops it has what was done, and deletes the file to begin anew.
@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import lablib
+from lablib.course.lessons.lesson_12.borders import borders
 from lablib.course.lessons.lesson_12.facts import Fact, facts
 from lablib.course.lessons.lesson_12.jobs import jobs
 from lablib.course.lessons.lesson_12.runs import LETTERS, STORED, stored
@@ -31,33 +32,29 @@ import numpy as np
 COMMAND = "python -m lablib.course.lessons.lesson_12.measured"
 HEAT, SAMPLES = 0.8, 8  # of a question
 PORTION = 12  # every twelfth question of each kind: a portion has all kinds
-GREEDY = 2  # portions that are asked greedily, too
 LENGTH = 32  # tokens of a text that is drafted for
 BATCH = 8  # texts
 TEMPERATURES = (0.7, 1.0)
 
 Record = dict[str, Any]
+Numbered = list[tuple[int, Fact]]  # questions, and where each stands among all
 
 
 # ------------------------------------------------------------------ questions and votes
-def answered(
-    model: Any, tokenizer: Any, asked: list[tuple[int, Fact]], greedy: bool
-) -> Iterator[Record]:
-    """Yield what a model answers to questions ``(number, fact)``, 8 times; once greedily, too."""
+def answered(model: Any, tokenizer: Any, asked: Numbered) -> Iterator[Record]:
+    """Yield what a model answers to questions, eight times each."""
+    options = [lablib.SamplerOptions(temperature=HEAT, seed=number) for number, _ in asked]
+    many = written(model, tokenizer, asked, options, SAMPLES)
+    for (number, _), each in zip(asked, many, strict=True):
+        yield {"number": number, **record(tokenizer, each)}
+
+
+def written(model: Any, tokenizer: Any, asked: Numbered, options: Any, n: int) -> list[Samples]:
+    """Return ``n`` continuations of each question's list, up to the line's end."""
     prompts = [fact.prompt for _, fact in asked]
     longest = [len(tokenizer.encode(" " + fact.truth)) + 3 for _, fact in asked]
     how: Any = {"max_batch": 64, "max_tokens": longest, "stop": "\n", "tokenizer": tokenizer}
-    cold = lablib.SamplerOptions(temperature=0.0)
-    warm = [lablib.SamplerOptions(temperature=HEAT, seed=number) for number, _ in asked]
-    many = lablib.sample_many(model, prompts, warm, SAMPLES, **how)
-    records = [
-        {"number": n, **record(tokenizer, each)} for (n, _), each in zip(asked, many, strict=True)
-    ]
-    if greedy:
-        ones = lablib.sample_many(model, prompts, cold, **how)
-        for each, one in zip(records, ones, strict=True):
-            each["greedy"] = record(tokenizer, one)["texts"][0][0]
-    yield from records
+    return lablib.sample_many(model, prompts, options, n, **how)
 
 
 def record(tokenizer: Any, samples: Samples) -> Record:
@@ -73,11 +70,28 @@ def record(tokenizer: Any, samples: Samples) -> Record:
 
 def measure_facts(model: Any, tokenizer: Any, done: set[int]) -> Iterator[list[Record]]:
     """Yield portions of all questions; here and below ``done`` are the numbers that are there."""
-    numbered = [*enumerate(facts())]
     for first in range(PORTION):
         if first not in done:
-            some = numbered[first::PORTION]
-            yield [*answered(model, tokenizer, some, greedy=first < GREEDY)]
+            yield [*answered(model, tokenizer, [*enumerate(facts())][first::PORTION])]
+
+
+def measure_greedy(model: Any, tokenizer: Any, done: set[int]) -> Iterator[list[Record]]:
+    """Yield portions of all questions, with the greedy answers of 32 and of 4 bits."""
+    few, _ = lablib.load("smollm2", bits=4)
+    for first in range(PORTION):
+        if first not in done:
+            some = [*enumerate(facts())][first::PORTION]
+            yield [*greedy_answers({"32": model, "4": few}, tokenizer, some)]
+
+
+def greedy_answers(models: dict[str, Any], tokenizer: Any, asked: Numbered) -> Iterator[Record]:
+    """Yield of each question the greedy text of each model, by its name."""
+    cold, texts = lablib.SamplerOptions(temperature=0.0), {}
+    for name, model in models.items():
+        ones = written(model, tokenizer, asked, cold, 1)
+        texts[name] = [tokenizer.decode(x.tokens[0], skip_special_tokens=True) for x in ones]
+    for i, (number, _) in enumerate(asked):
+        yield {"number": number, **{name: each[i] for name, each in texts.items()}}
 
 
 # ------------------------------------------------------------------ drafts
@@ -274,10 +288,12 @@ def leaves(model: Any) -> Iterator[mx.array]:
 
 PARTS = {
     "facts": measure_facts,
+    "greedy": measure_greedy,
     "drafts": measure_drafts,
     "match": measure_match,
     "rounding": measure_rounding,
     "law": measure_law,
+    "borders": borders,
     "bits": measure_bits,
     "window": window,
 }

@@ -25,6 +25,11 @@ QUESTIONS = [
         "token?",
     ),
     Question(
+        "12.q5",
+        "Eleven claims of the lessons before were put to real models. How many of them hold there, "
+        "to the letter?",
+    ),
+    Question(
         "12.m1",
         "A vote was right on two of eight questions more than one sample, and lost none. Is it "
         "better?",

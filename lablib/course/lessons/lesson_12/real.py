@@ -47,4 +47,4 @@ def answers(numbers: list[int]) -> list[dict[str, Any]]:
     from lablib.course.lessons.lesson_12.measured import answered
 
     every = facts()
-    return [*answered(*load_real(), [(n, every[n]) for n in numbers], greedy=False)]
+    return [*answered(*load_real(), [(n, every[n]) for n in numbers])]

@@ -6,7 +6,7 @@
 import json
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,6 +22,7 @@ LETTERS, COUNTS = "abcdefgh", (1, 2, 4, 8)
 SEEN = 0.84  # standard errors more, so that four intervals in five show a difference
 ALL = "all kinds"
 HELD, REFUTED, OPEN = "held", "not held", "not told apart"
+ROUNDED = "held up to rounding"  # texts parted, and in exact numbers they would not
 
 
 class Estimate(NamedTuple):
@@ -130,13 +131,22 @@ class Asked(NamedTuple):
     truths: list[str]
     problems: list[Sampled]
 
+    def greedy(self, bits: int = 32) -> np.ndarray:
+        """Return the greedy answers of so many bits ``(K,)``, None where none was asked."""
+        known = {each["number"]: answer(each[str(bits)]) for each in stored("greedy")}
+        return np.array([known.get(record["number"]) for record in self.records], object)
+
+    def right(self, answers: Sequence[str | None]) -> np.ndarray:
+        """Return which of the answers are true, 1 or 0: ``(K,)``."""
+        return np.equal(np.array(answers, object), np.array(self.truths, object)).astype(float)
+
     @property
-    def greedy(self) -> np.ndarray:
-        """Return whether the greedy answer is right, NaN where none was asked: ``(K,)``."""
-        pairs = zip(self.records, self.truths, strict=True)
-        return np.array(
-            [float(answer(r["greedy"]) == t) if "greedy" in r else math.nan for r, t in pairs]
-        )
+    def favourites(self) -> dict[str, np.ndarray]:
+        """Return what a vote of all samples elects, and the likeliest sample's answer: ``(K,)``."""
+        tallies = [Counter(filter(None, problem.answers)) for problem in self.problems]
+        voted = [next((each for each, _ in tally.most_common(1)), None) for tally in tallies]
+        best = [p.answers[int(np.argmax(p.scores["likeliest"]))] for p in self.problems]
+        return {"the vote": np.array(voted, object), "the likeliest": np.array(best, object)}
 
     @property
     def leads(self) -> np.ndarray:
@@ -173,11 +183,52 @@ def kept_and_promised(records: Sequence[dict[str, Any]]) -> tuple[float, float, 
     return kept / judged, shared / judged, off
 
 
+def laws() -> dict[str, tuple[float, float, Estimate]]:
+    """Return of each drafter and temperature what :func:`kept_and_promised` says."""
+    records = stored("law")
+    named = {f"{each['drafter']}, T = {each['T']:g}": [] for each in records}
+    for each in records:
+        named[f"{each['drafter']}, T = {each['T']:g}"].append(each)
+    return {name: kept_and_promised(some) for name, some in sorted(named.items())}
+
+
+def by_kind(
+    what: Callable[..., np.ndarray], records: Sequence[dict[str, Any]]
+) -> dict[str, list[np.ndarray]]:
+    """Return of each drafter what ``per_call``, ``prices`` or ``speedups`` says of each kind."""
+    kinds = dict.fromkeys(each["kind"] for each in records)
+    some = {kind: [each for each in records if each["kind"] == kind] for kind in kinds}
+    return {name: [what(some[kind], name) for kind in kinds] for name in ("head", "look-up")}
+
+
 def per_call(records: Sequence[dict[str, Any]], drafter: str) -> np.ndarray:
     """Return how many tokens a call of the model brought in each text: ``(texts,)``."""
     return np.array([each[drafter]["per_call"] for each in records])
 
 
+def prices(records: Sequence[dict[str, Any]], drafter: str) -> np.ndarray:
+    """Return how many plain calls' time a drafted one took in each text: ``(texts,)``.
+
+    The clocks begin with the first token, behind a text's first call.
+    """
+    plain = [each["seconds"] / (each["tokens"] - 1) for each in records]
+    drafted = [each[drafter]["seconds"] / (each[drafter]["rounds"] - 1) for each in records]
+    return np.divide(drafted, plain)
+
+
 def speedups(records: Sequence[dict[str, Any]], drafter: str) -> np.ndarray:
-    """Return the logarithms of what drafts gained by the clock in each text: ``(texts,)``."""
-    return np.log([each["seconds"] / each[drafter]["seconds"] for each in records])
+    """Return how many times as fast drafts made each text: its tokens a call, over their price."""
+    return per_call(records, drafter) / prices(records, drafter)
+
+
+# ------------------------------------------------------------------ bits
+def token_times() -> dict[int, tuple[float, float, float]]:
+    """Return by bits the megabytes, the milliseconds that they take, and those of a token."""
+    return {
+        each["number"]: (
+            each["bytes"] / 1e6,
+            each["bytes"] / each["bandwidth"] / 1e6,
+            1e3 * float(np.median(each["seconds"])),
+        )
+        for each in stored("bits")
+    }

@@ -1,13 +1,16 @@
-"""Lesson 12's table: eleven claims of the lessons before, and what two real models say to them."""
+"""Lesson 12's table: eleven claims of the lessons before, by kind, and what real models say."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from lablib.course.lessons.lesson_12 import runs
-from lablib.course.lessons.lesson_12.runs import HELD, REFUTED, Estimate
+from lablib.course.lessons.lesson_12.runs import HELD, REFUTED, ROUNDED, Estimate
+from lablib.tools import stored
 
 import numpy as np
+from scipy import stats
 
+PROVED, MODEL, MACHINE = "proved", "of the model", "of the machine"
 WIDE = 4  # votes of 8 by which a winner is far ahead
 N = runs.COUNTS.index(8)
 
@@ -16,16 +19,19 @@ class Row(NamedTuple):
     """A claim, and what came of it.
 
     Attributes:
+        kind: what it rests on: PROVED, MODEL or MACHINE.
         lesson: where it was made.
         claim: what it says.
         here: the number, with its unit and its 95 % interval.
         n: how many cases it is of.
-        visible: the smallest difference that so many cases show.
-        verdict: "held", "not held" or "not told apart".
+        visible: the smallest size that so many cases show, four times in five.
+        verdict: "held", "held up to rounding", "not held" or "not told apart".
         part: the run that it is from.
-        points: the difference of two shares, if it is one.
+        size: the number and its interval's ends, in units of what is visible.
+        toy: the same of the small models, where a lesson has it, in the same unit.
     """
 
+    kind: str
     lesson: str
     claim: str
     here: str
@@ -33,7 +39,14 @@ class Row(NamedTuple):
     visible: str
     verdict: str
     part: str
-    points: Estimate | None = None
+    size: tuple[float, float, float]
+    toy: float | None = None
+
+
+def in_visible(found: Estimate) -> tuple[float, float, float]:
+    """Return a number and its interval's ends, in units of what it could have seen."""
+    value, low, high = (x / found.visible for x in (found.value, found.low, found.high))
+    return value, low, high
 
 
 def points(found: Estimate, many: str = "questions") -> dict[str, Any]:
@@ -41,102 +54,159 @@ def points(found: Estimate, many: str = "questions") -> dict[str, Any]:
     value, low, high, visible = (
         100 * x for x in (found.value, found.low, found.high, found.visible)
     )
-    here = f"{value:+.1f} points ({low:+.1f} to {high:+.1f})"
-    visible = f"{visible:.1f} points"
-    return {"here": here, "n": f"{found.n:,} {many}", "visible": visible, "points": found}
+    here, seen = f"{value:+.1f} points ({low:+.1f} to {high:+.1f})", f"{visible:.1f} points"
+    return {"here": here, "n": f"{found.n:,} {many}", "visible": seen, "size": in_visible(found)}
 
 
-def factor(found: Estimate, many: str) -> dict[str, str]:
+def factor(found: Estimate, many: str) -> dict[str, Any]:
     """Return a factor, of which the logarithm was estimated, as a row has it."""
     value, low, high = np.exp([found.value, found.low, found.high])
-    here, visible = f"×{value:.2f} ({low:.2f} to {high:.2f})", f"×{np.exp(found.visible):.2f}"
-    return {"here": here, "n": f"{found.n} {many}", "visible": visible}
+    here, seen = f"×{value:.2f} ({low:.2f} to {high:.2f})", f"×{np.exp(found.visible):.2f}"
+    return {"here": here, "n": f"{found.n} {many}", "visible": seen, "size": in_visible(found)}
 
 
-def texts(equal: int, n: int) -> dict[str, str]:
-    """Return how many of n texts are equal, as a row has it: one exception refutes.
+def texts(parted: int, n: int, exactly: int = 0) -> dict[str, Any]:
+    """Return how many of n texts part, as a row has it: one that does so refutes.
 
-    Of n independent texts, at least one differs 95 times in a hundred where a share of 3/n does.
+    Args:
+        parted: how many are other texts.
+        n: of how many.
+        exactly: how many of them are so in exact numbers, too, if any were parted.
     """
-    verdict = HELD if equal == n else REFUTED
-    here, visible = f"{equal} of {n} equal", f"{min(300 / n, 100):.1f} % of the texts"
-    return {"here": here, "n": f"{n} texts", "visible": visible, "verdict": verdict}
+    ends = stats.binomtest(parted, n).proportion_ci(0.95)  # Clopper and Pearson 1934
+    share, low, high = parted / n, float(ends.low), float(ends.high)
+    seen = 1 - 0.2 ** (1 / n)  # of so many texts at least one parts, four times in five
+    return {
+        "here": f"{parted} parted ({100 * low:.1f} to {100 * high:.1f} %)",
+        "n": f"{n} texts",
+        "visible": f"{100 * seen:.1f} % of the texts",
+        "size": (share / seen, low / seen, high / seen),
+        "verdict": HELD if parted == 0 else REFUTED if exactly else ROUNDED,
+    }
 
 
-def bytes_decide() -> Row:
-    """Lesson 02: a forward waits for its weights, so that a token takes their bytes' time."""
+def bytes_bound() -> Row:
+    """Lesson 02: a token waits for its weights, so that it takes their bytes' time or more."""
     (whole,) = (each for each in runs.stored("bits") if each["number"] == 32)
     least = whole["bytes"] / (1e9 * whole["bandwidth"])
     found = runs.mean_of([np.log(seconds / least) for seconds in whole["seconds"]])
-    claim = "A token of 32 bits takes as long as the model's bytes take from memory: ×1"
-    return Row("02", claim, verdict=runs.equal(found), part="bits", **factor(found, "timings"))
+    claim = "A token takes longer than its bytes (32 bits)"
+    row = factor(found, "timings")
+    return Row(MACHINE, "02", claim, verdict=runs.above(found), part="bits", **row)
 
 
-def heat_costs(part: str = "facts") -> Row:
+def heat_costs() -> Row:
     """Lesson 03: what heat buys in different texts it costs in right ones."""
-    asked, curves = runs.asked(part), runs.curves_of(part)
-    gains = asked.greedy - curves["single"].per_problem[:, 0]
-    found = runs.mean_of(gains[~np.isnan(gains)])
+    asked, curves = runs.asked("facts"), runs.curves_of("facts")
+    cold = asked.greedy()
+    gains = asked.right(cold) - curves["single"].per_problem[:, 0]
+    found = runs.mean_of(gains[cold != np.array(None)])
     claim = "A greedy answer is right more often than a drawn one"
-    return Row("03", claim, verdict=runs.above(found), part=part, **points(found))
+    return Row(MODEL, "03", claim, verdict=runs.above(found), part="facts", **points(found))
 
 
 def likeliest(part: str = "facts") -> Row:
     """Lesson 05: a judge picks from many; here it is the model's own log-probability."""
     claim = "The likeliest of 8 is right more often than one"
-    return _chosen(part, "05", claim, ("best: likeliest", N), ("single", 0))
+    return _chosen(part, "05", claim, "best: likeliest", "single")
 
 
 def votes(part: str = "facts") -> Row:
     """Lesson 06: a vote finds the favourite, and the favourite is right more often."""
-    claim = "A vote of 8 is right more often than one"
-    return _chosen(part, "06", claim, ("majority", N), ("single", 0))
+    return _chosen(part, "06", "A vote of 8 is right more often than one", "majority", "single")
 
 
-def vote_or_likeliest(part: str = "facts") -> Row:
-    """Lessons 05 and 06: at equal tokens, many voices against the model's own judgement."""
-    claim = "A vote of 8 is right more often than the likeliest of the same 8"
-    return _chosen(part, "06", claim, ("majority", N), ("best: likeliest", N))
+def likeliest_or_vote(part: str = "facts") -> Row:
+    """Lesson 06: at equal tokens, the model's own judgement against many voices."""
+    claim = "The likeliest of 8 is right more often than a vote"
+    return _chosen(part, "06", claim, "best: likeliest", "majority")
 
 
-def _chosen(
-    part: str, lesson: str, claim: str, one: tuple[str, int], other: tuple[str, int]
-) -> Row:
-    """Compare two ways to choose, each of a number of samples, question by question."""
+def gained(one: str, other: str, part: str = "facts") -> Estimate:
+    """Return how much more often one way to choose of eight is right than another, in pairs."""
     curves = runs.curves_of(part)
-    found = runs.mean_of(np.subtract(*(curves[w].per_problem[:, n] for w, n in (one, other))))
-    return Row(lesson, claim, verdict=runs.above(found), part=part, **points(found))
+    return runs.mean_of(np.subtract(*(curves[way].per_problem[:, N] for way in (one, other))))
+
+
+def gained_there(one: str, other: str) -> Estimate:
+    """Return the same of lesson 06's sums by a small model, of which no pairs were kept.
+
+    So its error is too large, if anything.
+    """
+    run = stored()
+    n, curves = run["about"]["plan"]["problems"], run["sums"]["curves"]
+    names = [x.replace("likeliest", "log-probability") for x in (one, other)]
+    shares = [next(x["accuracy"] for x in curves[name] if x["n"] == 8) for name in names]
+    variance = sum(share * (1 - share) / n for share in shares)
+    return Estimate(shares[0] - shares[1], variance**0.5, n)
+
+
+def _chosen(part: str, lesson: str, claim: str, one: str, other: str) -> Row:
+    """Compare two ways to choose, question by question."""
+    found = gained(one, other, part)
+    toy = gained_there(one, other).value / found.visible
+    row = points(found)
+    return Row(MODEL, lesson, claim, verdict=runs.above(found), part=part, toy=toy, **row)
+
+
+def sizes() -> list[tuple[str, Estimate, Estimate, str]]:
+    """Return of each gain that lesson 06 shows its claim, there and here, and a verdict.
+
+    "not held": the two sizes lie apart.
+    """
+    found = []
+    for row, *pair in (
+        (likeliest, "best: likeliest", "single"),
+        (votes, "majority", "single"),
+        (likeliest_or_vote, "best: likeliest", "majority"),
+    ):
+        here, there = gained(*pair), gained_there(*pair)
+        off = Estimate(here.value - there.value, np.hypot(here.error, there.error), here.n)
+        found.append((row().claim, there, here, runs.equal(off)))
+    return found
 
 
 def leads_tell(part: str = "facts") -> Row:
     """Lesson 06: winners that are far ahead are right more often."""
     won, leads = runs.curves_of(part)["majority"].per_problem[:, N], runs.asked(part).leads
     found = runs.between(won[leads >= WIDE], won[leads < WIDE])
-    claim = f"A winner {WIDE} votes ahead is right more often than a narrow one"
-    return Row("06", claim, verdict=runs.above(found), part=part, **points(found))
+    claim = f"A winner {WIDE} votes ahead is right more often than others"
+    return Row(MODEL, "06", claim, verdict=runs.above(found), part=part, **points(found))
 
 
 def greedy_texts() -> Row:
     """Lesson 07: the target has the last word at every place, so that the text can't change."""
-    return _same("07", "Drafts change no greedy text", "drafts")
+    same = _same("drafts")
+    return Row(PROVED, "07", "Drafts change no greedy text", part="drafts", **texts(*same))
 
 
 def drawn_texts() -> Row:
     """Lesson 08: under ``match`` a seed's text is the plain one."""
-    return _same("08", "Under match drafts change no text that is drawn (T = 1)", "match")
+    mended = [each["equal with same_bits"] for each in runs.stored("rounding")]
+    row = texts(*_same("match"), exactly=mended.count(False))
+    return Row(PROVED, "08", "Under match drafts change no drawn text", part="match", **row)
 
 
-def _same(lesson: str, claim: str, part: str) -> Row:
-    """Count the texts of both drafters that are the plain ones."""
+def _same(part: str) -> tuple[int, int]:
+    """Count the texts of both drafters that are not the plain ones, and all."""
     same = [each[name]["equal"] for each in runs.stored(part) for name in ("head", "look-up")]
-    return Row(lesson, claim, part=part, **texts(sum(same), len(same)))
+    return same.count(False), len(same)
 
 
 def rejection_keeps() -> Row:
     """Lesson 08: rejection keeps Σ min(p, q) of the drafts."""
-    kept, promised, off = runs.kept_and_promised(runs.stored("law"))
-    claim = f"Rejection keeps Σ min(p, q) of the drafts: {promised:.1%}, kept {kept:.1%}"
-    return Row("08", claim, verdict=runs.equal(off), part="law", **points(off, "drafts"))
+    _, _, off = runs.kept_and_promised(runs.stored("law"))
+    row = points(off, "drafts")
+    claim = "Rejection keeps Σ min(p, q) of the drafts"
+    return Row(PROVED, "08", claim, verdict=runs.equal(off), part="law", **row)
+
+
+def window_wraps() -> Row:
+    """Lesson 10: what fell out of a window can't be brought back, so drafts must wait outside."""
+    records = runs.stored("window")
+    row = texts(sum(each["lablib"] is not None for each in records), len(records))
+    claim = "Past Gemma's window drafts change no greedy text"
+    return Row(PROVED, "10", claim, part="window", **row)
 
 
 def heads_know() -> Row:
@@ -144,28 +214,29 @@ def heads_know() -> Row:
     records = [each for each in runs.stored("drafts") if each["kind"] != "copies"]
     gains = runs.per_call(records, "head") / runs.per_call(records, "look-up")
     found = runs.mean_of(np.log(gains))
-    claim = "Where nothing is copied a head brings more tokens a call than look-up"
-    return Row("09", claim, verdict=runs.above(found), part="drafts", **factor(found, "texts"))
-
-
-def window_wraps() -> Row:
-    """Lesson 10: what fell out of a window can't be brought back, so drafts must wait outside."""
-    records = runs.stored("window")
-    claim = "Past a window of 512 (Gemma 3) drafts change no greedy text"
-    return Row(
-        "10", claim, part="window", **texts(sum(e["lablib"] is None for e in records), len(records))
-    )
+    claim = "Where nothing is copied a head brings more than look-up"
+    row = factor(found, "texts")
+    return Row(MODEL, "09", claim, verdict=runs.above(found), part="drafts", **row)
 
 
 ELEVEN: tuple[Callable[..., Row], ...] = (
-    bytes_decide, heat_costs, likeliest, votes, vote_or_likeliest, leads_tell, greedy_texts,
-    drawn_texts, rejection_keeps, heads_know, window_wraps,
+    greedy_texts, drawn_texts, rejection_keeps, window_wraps, heat_costs, likeliest, votes,
+    likeliest_or_vote, leads_tell, heads_know, bytes_bound,
 )  # fmt: skip
 
 
 def rows() -> list[Row]:
-    """Return the table."""
+    """Return the table, kind after kind."""
     return [make() for make in ELEVEN]
+
+
+def claimed(some: list[Row]) -> str:
+    """Return what rows claim, before anybody knows what came of it."""
+    kinds = dict.fromkeys(row.kind for row in some)
+    return "\n".join(
+        "\n".join([kind, *(f"  {row.lesson}  {row.claim}" for row in some if row.kind == kind)])
+        for kind in kinds
+    )
 
 
 def printed(some: list[Row]) -> str:

@@ -1,12 +1,13 @@
 """Widgets of the lesson on a real model: who chooses best, what comes next, what a cut keeps."""
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from lablib.course.lessons.lesson_12 import runs
-from lablib.course.lessons.lesson_12.table import Row
+from lablib.course.lessons.lesson_12.pictures import intervals
 from lablib.course.plots.chart import Chart, ChartExplorer
-from lablib.course.plots.charts import axis, curves, panel
+from lablib.course.plots.charts import axis, panel
 from lablib.course.plots.explorer import Explorer, choice, slider
 from lablib.course.plots.marks import DARK, LIGHT, REST, bars_across, number, ranked
 from lablib.course.plots.pictures import COLOURS, visible
@@ -151,88 +152,53 @@ class Cuts(ChartExplorer):
 
 
 class Choosing(ChartExplorer):
-    """What three ways to choose make of the same samples: a vote, and two of log-probability.
+    """How much more often one way to choose of the same samples is right than another, in pairs.
 
     Args:
         asked: questions, with the samples of each.
         curves: what ``vote_curves`` made of them, at each of ``runs.COUNTS``.
     """
 
-    WAYS = (
-        ("the vote", "majority"),
-        ("the likeliest", "best: likeliest"),
-        ("the likeliest, by the mean", "best: likeliest, by the mean"),
+    WAYS = MappingProxyType(
+        {"the likeliest": "best: likeliest", "a vote": "majority", "one sample": "single"}
+    )
+    PAIRS = (
+        ("the likeliest", "a vote"),
+        ("the likeliest", "one sample"),
+        ("a vote", "one sample"),
     )
 
     def __init__(self, asked: runs.Asked, curves: Mapping[str, Curve]) -> None:
         self.kinds = asked.kinds
-        self.won = {name: curves[way].per_problem for name, way in self.WAYS}
-        self.one = curves["single"].per_problem[:, 0]
-        kinds = [runs.ALL, *dict.fromkeys(asked.kinds.tolist())]
+        self.won = {name: curves[way].per_problem for name, way in self.WAYS.items()}
+        self.pairs = {f"{one} against {other}": (one, other) for one, other in self.PAIRS}
         super().__init__(
-            kind=choice(runs.ALL, kinds, label="questions"),
-            samples=choice(runs.COUNTS[-1], [*runs.COUNTS], label="samples"),
+            pair=choice(next(iter(self.pairs)), list(self.pairs), label="compared"),
+            samples=choice(runs.COUNTS[-1], [*runs.COUNTS[1:]], label="samples"),
         )
 
-    def compute(self, kind: str, samples: int) -> dict[str, Any]:
-        """Return of each way the share of right answers at each number of samples, and intervals.
-
-        ``right`` has estimates, ``gain`` the vote's over one sample at ``samples``.
-        """
-        here = np.full(len(self.kinds), True) if kind == runs.ALL else self.kinds == kind
-        place = runs.COUNTS.index(samples)
-        right = {
-            name: [runs.mean_of(won[here, n]) for n in range(len(runs.COUNTS))]
-            for name, won in self.won.items()
-        }
-        gain = runs.mean_of(self.won["the vote"][here, place] - self.one[here])
-        about = {"kind": kind, "samples": samples, "place": place}
-        return {"right": right, "gain": gain, "one": float(self.one[here].mean()), **about}
+    def compute(self, pair: str, samples: int) -> dict[str, Any]:
+        """Return how often each way is right, and of each kind of question the paired gain."""
+        place, names = runs.COUNTS.index(samples), self.pairs[pair]
+        gains = np.subtract(*(self.won[name][:, place] for name in names))
+        found = {runs.ALL: runs.mean_of(gains)}
+        for kind in dict.fromkeys(self.kinds.tolist()):
+            found[kind] = runs.mean_of(gains[self.kinds == kind])
+        right = {name: float(won[:, place].mean()) for name, won in self.won.items()}
+        return {"right": right, "gains": found, "pair": pair, "samples": samples}
 
     def chart(self, data: dict[str, Any]) -> Chart:
-        """Draw a line for each way, with its interval; dotted, one sample."""
-        series = {}
-        for name, found in data["right"].items():
-            ends = [[each.low for each in found], [each.high for each in found]]
-            series[name] = [each.value for each in found], *np.clip(ends, 0, 1)
-        marks = curves(runs.COUNTS, series)
-        marks.append({"rule": {"y": data["one"]}, "dash": "2 3"})
-        marks.append({"rule": {"x": data["samples"]}, "dash": "5 3"})
-        x = axis(1, runs.COUNTS[-1], "samples of a question", runs.COUNTS, log=True)
-        title = "right answers (share; dotted: one sample)"
-        return Chart([panel(title, x, axis(0, 1), series, high=240)], [marks])
+        """Draw of each kind of question a dot, and its interval across; 0 is a line."""
+        names = [f"{kind} ({each.n:,})" for kind, each in data["gains"].items()]
+        title = "more right answers (points of a hundred, with 95 % intervals)"
+        return intervals([*zip(names, data["gains"].values(), strict=True)], title, (-25, 35), 100)
 
     def caption(self, data: dict[str, Any]) -> str:
-        """Say of each way how often it is right, and what a vote gains."""
-        n, gain = data["gain"].n, data["gain"]
-        what = "questions" if data["kind"] == runs.ALL else data["kind"]
-        shares = [found[data["place"]].value for found in data["right"].values()]
+        """Say how often each way is right, and by how much the pair differs."""
+        gain = data["gains"][runs.ALL]
+        shares = ", ".join(f"{name} in {share:.0%}" for name, share in data["right"].items())
         return (
-            f"Of {n:,} {what} a vote of {data['samples']} is right in {shares[0]:.0%}, the "
-            f"likeliest in {shares[1]:.0%}, by the mean in {shares[2]:.0%}. The vote gains "
-            f"{100 * gain.value:+.1f} points on one sample (95 %: {100 * gain.low:+.1f} to "
-            f"{100 * gain.high:+.1f})."
+            f"Of {gain.n:,} questions, {data['samples']} samples each: right is {shares}. In "
+            f"pairs, {data['pair']}: {100 * gain.value:+.1f} points (95 %: "
+            f"{100 * gain.low:+.1f} to {100 * gain.high:+.1f})."
         )
-
-
-def differences(rows: Sequence[Row]) -> Chart:
-    """Draw of each row that is a difference of shares a dot, and its interval across; 0 is a line.
-
-    A verdict has a colour: green if the claim held, orange if it did not, grey if nobody can tell.
-    """
-    looks = {runs.HELD: COLOURS[2], runs.REFUTED: COLOURS[5], runs.OPEN: "#555555"}
-    drawn = [(row, row.points) for row in rows if row.points is not None]
-    marks: list[dict[str, Any]] = [{"rule": {"x": 0}, "dash": "5 3"}]
-    for place, (row, found) in enumerate(drawn):
-        ends = [[100 * end, -place] for end in (found.low, found.high)]
-        look = {"colour": looks[row.verdict]}
-        note = f"{row.claim}: {row.here}, {row.verdict}."
-        marks += [{"line": ends, "wide": 3, **look}, {"dot": [100 * found.value, -place]}]
-        marks[-1] |= {"r": 6, "note": note, **look}
-    widest = max(abs(100 * end) for _, found in drawn for end in (found.low, found.high))
-    x = axis(-1.1 * widest, 1.1 * widest, "points of a hundred", grid=True)
-    names = [(-place, row.claim) for place, (row, _) in enumerate(drawn)]
-    y = axis(0.5 - len(drawn), 0.5, "", names, bare=True)
-    title = "differences, with 95 % intervals"
-    view = panel(title, x, y, side=330, high=30 * len(drawn))
-    return Chart([view], [marks], [(looks[name], name) for name in looks])

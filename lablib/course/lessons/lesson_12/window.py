@@ -12,11 +12,15 @@ import lablib
 from lablib.course.lessons.lesson_12.jobs import jobs
 
 import mlx.core as mx
+import mlx_lm
+import numpy as np
 from mlx_lm.generate import speculative_generate_step
-from mlx_lm.models.cache import KVCache
+from mlx_lm.models.cache import KVCache, RotatingKVCache, trim_prompt_cache
 
 BEFORE, BEHIND = 500, 100  # tokens of a text that is read, and greedy ones behind them
-TEXTS, DRAFTS = 5, 3
+TEXTS, DRAFTS = 20, 3
+VERSION = mlx_lm.__version__  # of the other engine
+TURNED = 5  # texts that begin with the questions in turn; the others have them in any order
 
 
 class Prompter:
@@ -51,17 +55,44 @@ def parted(one: Sequence[int], other: Sequence[int]) -> int | None:
     return next((i for i, (a, b) in pairs if a != b), None)
 
 
+def small_ring(window: int = 6) -> tuple[dict[str, list[int]], int]:
+    """Return what lies in a ring of mlx-lm's before and after drafts, and how many it takes back.
+
+    Tokens 1 to 8 are read one by one, then 9, 10 and 11 as drafts, of which the last two are
+    refused.
+    """
+    layer = RotatingKVCache(max_size=window)
+
+    def read(*tokens: int) -> list[int]:
+        numbers = mx.array(tokens, dtype=mx.float32).reshape(1, 1, -1, 1)
+        layer.update_and_fetch(numbers, numbers)
+        return slots()
+
+    def slots() -> list[int]:
+        return np.array(layer.keys).ravel().astype(int).tolist()
+
+    rows = {"the text so far": [read(token) for token in range(1, 9)][-1]}
+    rows["three drafts are read"] = read(9, 10, 11)
+    taken = trim_prompt_cache([layer], 2)
+    rows["two are taken back?"] = slots()
+    return rows, taken
+
+
 def window(model: Any, tokenizer: Any, done: set[int]) -> Iterator[list[dict[str, Any]]]:
     """Yield of each text where each engine's text with drafts parts from the plain one.
 
-    A text begins with questions of ``jobs``, each with others first. Places count from its
+    A text begins with questions of ``jobs``, in an order of its own. Places count from its
     beginning; None: the texts are equal.
     """
     asked = [question for _, question in jobs()]
-    turn = len(asked) // TEXTS
+    turn = len(asked) // TURNED
     for number in range(TEXTS):
         if number not in done:
-            begin = "\n".join(asked[turn * number :] + asked[: turn * number])
+            if number < TURNED:
+                order = np.roll(np.arange(len(asked)), -turn * number)
+            else:
+                order = np.random.default_rng(number).permutation(len(asked))
+            begin = "\n".join(asked[i] for i in order)
             ids = tokenizer.encode(begin)[:BEFORE]
             yield [{"number": number, **one_text(model, ids, BEHIND)}]
 

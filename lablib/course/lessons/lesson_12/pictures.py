@@ -1,0 +1,105 @@
+"""The still pictures of lesson 12: numbers as dots, with their intervals across."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from lablib.course.lessons.lesson_12 import runs
+from lablib.course.lessons.lesson_12.runs import Estimate
+from lablib.course.lessons.lesson_12.table import Row
+from lablib.course.plots.chart import Chart
+from lablib.course.plots.charts import WARM, axis, panel
+from lablib.course.plots.pictures import COLOURS
+
+import numpy as np
+
+# A verdict has a colour.
+LOOKS = {runs.HELD: COLOURS[2], runs.ROUNDED: COLOURS[0]}
+LOOKS |= {runs.REFUTED: COLOURS[5], runs.OPEN: "#555555"}
+
+
+def dot(at: Sequence[float], low: float, high: float, note: str, colour: str) -> list[Any]:
+    """Return the marks of a number: its interval, across, and a dot that says the note."""
+    value, place = at
+    interval = {"line": [[low, place], [high, place]], "wide": 3, "colour": colour}
+    return [interval, {"dot": [value, place], "r": 6, "note": note, "colour": colour}]
+
+
+def intervals(
+    rows: Sequence[tuple[str, Estimate]], title: str, ends: tuple[float, float], unit: float = 1
+) -> Chart:
+    """Draw estimates below one another, about a line at 0.
+
+    Args:
+        rows: pairs of a name and an estimate.
+        title: what is drawn, with its unit.
+        ends: of the axis.
+        unit: how many of the axis are a whole one.
+    """
+    marks: list[Any] = [{"rule": {"x": 0}, "dash": "5 3"}]
+    for place, (name, found) in enumerate(rows):
+        value, low, high = (unit * x for x in (found.value, found.low, found.high))
+        note = f"{name}: {value:+.3g} ({low:+.3g} to {high:+.3g})."
+        colour = LOOKS[runs.OPEN] if low <= 0 <= high else COLOURS[0]
+        inside = np.clip((value, low, high), *ends).tolist()  # few cases leave wide intervals
+        marks += dot((inside[0], -place), *inside[1:], note, colour)
+    names = [(-place, name) for place, (name, _) in enumerate(rows)]
+    y = axis(0.5 - len(rows), 0.5, "", names, bare=True)
+    x = axis(*ends, "", grid=True)
+    keys = [(COLOURS[0], "apart from 0"), (LOOKS[runs.OPEN], "not told apart from 0")]
+    seen = [key for key in keys if any(mark.get("colour") == key[0] for mark in marks)]
+    return Chart([panel(title, x, y, high=28 * len(rows), side=150)], [marks], seen)
+
+
+def drafters(
+    kinds: Sequence[str], panels: Mapping[str, Mapping[str, Sequence[np.ndarray]]]
+) -> Chart:
+    """Draw a dot for each text, and a bar at their mean, for each drafter and kind of text.
+
+    Args:
+        kinds: of text.
+        panels: title -> drafter -> of each kind the values of its texts.
+    """
+    views, drawn = [], []
+    looks = dict(zip(next(iter(panels.values())), (COLOURS[0], COLOURS[1]), strict=True))
+    for title, series in panels.items():
+        marks: list[Any] = [{"rule": {"x": 1}, "dash": "5 3"}]
+        for (name, columns), shift in zip(series.items(), (0.19, -0.19), strict=True):
+            for place, (kind, values) in enumerate(zip(kinds, columns, strict=True)):
+                y, mean = shift - place, float(np.mean(values))
+                look = {"colour": looks[name]}
+                marks += [{"dot": [float(x), y], "r": 3.5, **look} for x in values]
+                bar = {"line": [[mean, y - 0.17], [mean, y + 0.17]], "wide": 3, **look}
+                marks.append({**bar, "note": f"{name}, {kind}: {mean:.2f} on average."})
+        names = [(-place, kind) for place, kind in enumerate(kinds)]
+        up = axis(0.5 - len(kinds), 0.5, "", names, bare=True)
+        views.append(panel(title, axis(0.5, 4.2, "", (1, 2, 3, 4), grid=True), up, high=190))
+        drawn.append(marks)
+    return Chart(views, drawn, [(colour, name) for name, colour in looks.items()])
+
+
+def whole(rows: Sequence[Row]) -> Chart:
+    """Draw the table: each row in units of what it could have seen, a panel for each kind.
+
+    A ring is the size that the small models showed.
+    """
+    views, drawn = [], []
+    for kind in dict.fromkeys(row.kind for row in rows):
+        some = [row for row in rows if row.kind == kind]
+        marks: list[Any] = [{"rule": {"x": 0}, "dash": "5 3"}]
+        marks += [{"rule": {"x": x}, "dash": "2 3", "colour": WARM} for x in (-1, 1)]
+        for place, row in enumerate(some):
+            value, low, high = row.size
+            note = f"{row.claim}: {row.here}, {row.verdict}."
+            marks += dot((value, -place), low, high, note, LOOKS[row.verdict])
+            if row.toy is not None:
+                ring = {"dot": [row.toy, -place], "r": 6, "colour": WARM, "hollow": True}
+                marks.append({**ring, "fill": "#FFFFFF", "note": f"{row.claim}: the toy's size."})
+        names = [(-place, row.claim) for place, row in enumerate(some)]
+        x = axis(-2, 14, "", range(-2, 15, 2), grid=True)
+        y = axis(0.5 - len(some), 0.5, "", names, bare=True)
+        views.append(panel(kind, x, y, high=28 * len(some), side=350, below=True))
+        drawn.append(marks)
+    views[-1]["x"]["name"] = "size, in units of what the row could have seen"
+    seen = [verdict for verdict in LOOKS if any(row.verdict == verdict for row in rows)]
+    keys = [(LOOKS[verdict], verdict) for verdict in seen]
+    return Chart(views, drawn, [*keys, (WARM, "the size in lesson 06", True)])
