@@ -136,7 +136,7 @@ def test_the_plans_minutes_add_up():
     first, *weeks = re.split(r"^## (?=\w+ weeks)", GUIDE, flags=re.M)
     class_ = first[first.index("## A first class: 90 minutes") :]
     assert sum(map(int, re.findall(r"^\| (\d+) \|", class_, re.M))) == 90
-    assert len(weeks) == 2
+    assert len(weeks) == 3
     for plan in weeks:
         rows = re.findall(r"^\| (\d+) \| ((?:\d\d\w?)(?:, \d\d\w?)*) \| (\d+) \|", plan, re.M)
         assert [int(number) for number, *_ in rows] == [*range(1, len(rows) + 1)]
