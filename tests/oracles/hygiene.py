@@ -193,6 +193,7 @@ def _exercises(notebook, lesson: str, folder: Path) -> Iterator[str]:
                 yield f"exercise {exercise.id}: the {part} cell differs from its source"
             elif part == "check" and "○" not in str(cell["outputs"]):
                 yield f"exercise {exercise.id}: the recorded check is not neutral"
+    known = {each.id for each in declared}
     for exercise_id, part in there:
-        if part and (part != "used" or exercise_id not in {each.id for each in declared}):
+        if part and (part not in ("used", "explain") or exercise_id not in known):
             yield f"a {part} cell of {exercise_id}, which this lesson does not declare"
