@@ -80,7 +80,7 @@ def test_other_words_lead_to_an_entry_and_are_none():
         assert term in ENTRIES
         assert place == anchor(term)
         assert not {word.strip().lower() for word in words.split(",")} & {*ENTRIES}
-    served = "latency throughput goodput capacity load eviction roofline".split()
+    served = ["latency", "throughput", "goodput", "capacity", "load", "eviction", "roofline"]
     served += ["time to first token", "time between tokens", "littles law", "continuous batching"]
     assert {*served, "chunked prefill", "mixture of experts"} <= {*ENTRIES}
 
