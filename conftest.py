@@ -1,7 +1,7 @@
 """What pytest collects everywhere: in which tier; lessons come with what checks them.
 
 One page waits for its model. A lesson's sentences are checked in ``tests/claims``, in the
-lesson's kernel, each section behind its cell. ``pytest tests/claims -k 07`` asks for a lesson too,
+lesson's kernel, each section behind its cell. ``pytest tests/claims -k 07_`` asks for a lesson too,
 and compares no recorded output: for a machine whose numbers part from the recorded ones.
 """
 

@@ -5,6 +5,7 @@ from typing import Any
 
 _HOMES = {
     "checks.checking": ["assessment", "check", "hint", "progress", "solution", "solved"],
+    "checks.explanations": ["explain"],
     "checks.predictions": ["outcome", "predict", "recall"],
     "waiting": ["watch"],
 }

@@ -1,4 +1,4 @@
-"""The classroom's commands: ``release`` and ``solve``, ``grade`` and ``score``."""
+"""The classroom's commands: ``release``, ``solve``, ``hunts``, ``grade`` and ``score``."""
 
 import argparse
 import os
@@ -83,6 +83,14 @@ def _add_editions(commands: Any) -> None:
     solve.add_argument("-o", "--out", type=Path, required=True)
     solve.set_defaults(run=_solve)
 
+    told = "write a sheet of bug hunts, lesson 15's functions changed by a seed, and its key"
+    hunts = commands.add_parser("hunts", help=told)
+    hunts.add_argument("seed", metavar="SEED", help="any text; the same one gives the same hunts")
+    hunts.add_argument("-n", type=int, default=3, help="how many (default: 3)")
+    out = {"type": Path, "default": Path("hunts"), "metavar": "FOLDER"}
+    hunts.add_argument("-o", "--out", help="gets hunts.md and key.md (default: hunts)", **out)
+    hunts.set_defaults(run=_hunts)
+
 
 def _add_grade(commands: Any) -> None:
     grade = commands.add_parser(
@@ -154,6 +162,12 @@ def _solve(options: argparse.Namespace) -> None:
     from lablib.teach.release import solve
 
     print(solve(options.notebook, options.out))
+
+
+def _hunts(options: argparse.Namespace) -> None:
+    from lablib.teach.hunts import write
+
+    print(*write(options.out, options.seed, options.n), sep="\n")
 
 
 def _grade(options: argparse.Namespace) -> None:

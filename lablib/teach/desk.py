@@ -121,7 +121,8 @@ def grade(order: Order, limits: Limits, say: Callable[[dict[str, Any]], None]) -
         return
     only = order.lessons
     work.exercises[:] = [e for e in work.exercises if not only or number_of(e) in only]
-    say({"predicted": work.predicted, "asked": work.exercises})
+    told = {id_: text for id_, text in work.explained.items() if id_ in work.exercises}
+    say({"predicted": work.predicted, "explained": told, "asked": work.exercises})
 
     def tell(exercise: str, finding: Finding) -> None:
         said = [finding.outcome, finding.misconception, finding.message]

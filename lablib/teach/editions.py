@@ -4,7 +4,8 @@
 it was recorded. The editions that a teacher hands out are made in ``release``.
 
 Cells are found by their metadata, ``{"lablib": {"exercise": "03.2", "part": "starter"}}``, which
-Jupyter keeps when a student edits the cell. A part ``used`` is a cell that uses what was written.
+Jupyter keeps when a student edits the cell. A part ``used`` is a cell that uses what was written,
+in one called ``explain`` a student explains it.
 """
 
 import copy

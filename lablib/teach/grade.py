@@ -250,7 +250,8 @@ class _Job:
             if bad := said[path].get("unreadable"):
                 findings["-"] = ["!", "", clean(bad)]
             for exercise, (mark, name, message) in findings.items():
-                row = ExerciseRow(student, file, exercise, mark, name, message)
+                own = said[path].get("explained", {}).get(exercise, "")
+                row = ExerciseRow(student, file, exercise, mark, name, message, own)
                 ranked.append((RANK[mark], row))
         chosen = [each.id for lesson in self.lessons for each in exercises(lesson)]
         asked = chosen or sorted({row.exercise for _, row in ranked} - {"-"})

@@ -24,6 +24,7 @@ def page(report: GradeReport) -> str:
         f"<h1>Who solved what</h1>{_summary(report)}"
         f"<h2>Discuss next</h2>{_topics(report)}"
         f"<h2>Students and exercises</h2>{_grid(report)}"
+        f"{_explained(report)}"
         f"<h2>Exercises</h2>{_counts(report)}{_predicted(report)}"
         f"<h2>What each was told</h2>{told}</body></html>\n"
     )
@@ -121,6 +122,20 @@ def _predicted(report: GradeReport) -> str:
         rows.append([_cell(f"{each.question} {each.text}"), _cell(answers)])
     table = _table("Before the cell was run", ("question", "predictions"), rows)
     return f"<h2>What the class predicted</h2>{table}" if rows else ""
+
+
+def _explained(report: GradeReport) -> str:
+    """Return what students wrote about their own functions, each beside its mark."""
+    rows = [
+        [
+            _cell(f"{row.exercise} {row.student}"),
+            f"<td>{_mark(row.outcome)}</td>",
+            _cell(row.explanation),
+        ]
+        for row in report.explained()
+    ]
+    table = _table("For you to read: no program has", ("exercise", "mark", "explanation"), rows)
+    return f"<h2>Explanations</h2>{table}" if rows else ""
 
 
 def _details(report: GradeReport, number: int, student: str) -> str:

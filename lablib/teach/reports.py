@@ -30,6 +30,7 @@ OUTCOMES = {
 _FORMULA = re.compile(r"(^|;)(?=[\s\x00-\x1f\"]*[=+\-@＝＋－＠])")
 NAMED = 100  # files or names in one sentence, at most
 TOPICS = 5  # suggested for a discussion, at most
+TEXTS = "student", "notebook", "message", "explanation"  # a student's words are in them
 LONGEST = 80  # letters of a message in the table
 
 
@@ -43,6 +44,7 @@ class ExerciseRow:
     outcome: str  # one of ``OUTCOMES``
     misconception: str  # the name of the wrong answer that it looks like, or empty
     message: str  # what the student was told, on one line
+    explanation: str = ""  # what the student wrote beside it, for a teacher to read
 
 
 @dataclass(frozen=True)
@@ -74,7 +76,8 @@ class GradeReport:
     def __repr__(self) -> str:
         from tabulate import tabulate
 
-        names = [each.name for each in fields(ExerciseRow) if each.name != "notebook"]
+        hidden = "notebook", "explanation"
+        names = [each.name for each in fields(ExerciseRow) if each.name not in hidden]
         rows = [[getattr(row, name) for name in names] for row in self.rows]
         for row in rows:
             row[-1] = row[-1] if len(row[-1]) <= LONGEST else f"{row[-1][: LONGEST - 1]}…"
@@ -87,6 +90,8 @@ class GradeReport:
         solved = sum(row.outcome == "✓" for row in asked)
         lines = [f"{len(self.students())} students, {solved} of {len(asked)} ✓"]
         lines += [f"Discuss {topic}" for topic in self.topics()[:TOPICS]]
+        if written := len(self.explained()):
+            lines.append(f"{written} explanations to read: --html has them beside the marks")
         return "\n".join([*lines, *self.notes()])
 
     def notes(self) -> list[str]:
@@ -146,6 +151,11 @@ class GradeReport:
             topics.append(Topic(id_, known[id_].title, name, students, attempts, text))
         return topics
 
+    def explained(self) -> list[ExerciseRow]:
+        """Return the rows with an explanation, by exercise, then by student."""
+        found = [row for row in self.rows if row.explanation]
+        return sorted(found, key=lambda row: (row.exercise, row.student))
+
     def unnamed(self) -> dict[str, int]:
         """Return how many are wrong in a way that has no name, by exercise, the most first."""
         found = Counter(r.exercise for r in self.rows if r.outcome == "✗" and not r.misconception)
@@ -157,7 +167,7 @@ class GradeReport:
         writer = csv.DictWriter(file, [*(each.name for each in fields(ExerciseRow)), "points"])
         writer.writeheader()
         for row in self.rows:
-            texts = {n: no_formula(getattr(row, n)) for n in ("student", "notebook", "message")}
+            texts = {n: no_formula(getattr(row, n)) for n in TEXTS}
             points = self.scheme.worth(row.exercise) * (row.outcome == "✓")
             writer.writerow(asdict(row) | texts | {"points": points})
         return "\ufeff" + file.getvalue()

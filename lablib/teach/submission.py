@@ -25,6 +25,7 @@ from lablib.course.checks.exercises import (
 from lablib.course.checks.running import Gone, TimeUp
 from lablib.folders import course
 from lablib.teach.editions import code_cells, read_notebook
+from lablib.teach.explained import explanations
 from lablib.teach.handed_in import clean, code_of, read_cells, text_of
 from lablib.teach.predicted import predictions
 from lablib.teach.process import GARBLED, SPENT, STATEMENTS, Function, Limits, Process, words
@@ -56,6 +57,7 @@ class Submission:
     owners: dict[int, str] = field(default_factory=dict)  # the exercise that a cell is about
     recorded: dict[str, str] = field(default_factory=dict)  # what ``check`` said there
     predicted: dict[str, Any] = field(default_factory=dict)  # by question
+    explained: dict[str, str] = field(default_factory=dict)  # by exercise
     untouched: list[int] = field(default_factory=list)  # cells that are as the lesson has them
 
 
@@ -94,7 +96,8 @@ def understood(cells: list[dict[str, Any]], name: str) -> Submission:
     handed_out = frozenset().union(*map(_handed_out, numbers))
     untouched = [number for number, source in code if _without_end(source) in handed_out]
     asked = [each.id for each in listed]
-    return Submission(code, asked, owners, recorded, predictions(code), untouched)
+    said = predictions(code), explanations(code)
+    return Submission(code, asked, owners, recorded, *said, untouched)
 
 
 def judge_submission(

@@ -155,7 +155,7 @@ claim(
     np.mean(abs(errors) < 0.5) > 0.7 and abs(errors).max() > 100,
 )
 claim(
-    "It scores answers drawn from the annotator's own distribution: 1 if right, 0 if wrong, "
+    "It scores answers drawn from the author's own distribution: 1 if right, 0 if wrong, "
     "plus its error.",
     abs(np.median(errors)) < 0.02,
 )

@@ -93,7 +93,7 @@ claim(
 )
 drawn = np.array(
     [
-        [trees.compare(name, "rejection", 8, lab.ALL, 1.0, toss)[k].expected for k in (0, 1)]
+        [each.expected for each in trees.compare(name, "rejection", 8, lab.ALL, 1.0, toss)]
         for name, toss in product(texts, range(10))
     ]
 )
@@ -177,52 +177,4 @@ claim(
     "So the rule is right to have, costs a sort, and changes little for this pair; the farther a "
     "draft is from its target, the more it may bring.",
     shares["optimal"] - shares["in_turn"] > 10 * max(wins.values()),
-)
-
-# %% after worth-answer
-steps = np.arange(0, 0.51, 0.05)
-assert free == [False, False, True]
-assert not any(ahead("match", r, 0.1, 0.2) for r in steps)
-best = [worth.compute("match", *each) for each in product(steps, steps)]
-claim(
-    "Let reading cost 0.1, a draft 0.1 and waiting 0.2: the best chain is ahead.",
-    not ahead("match", 0.1, 0.1, 0.2) and worth.compute("match", 0.1, 0.1)["chain"] > 1,
-)
-claim(
-    "If nobody waits, a tree is ahead under match wherever anybody is clearly ahead of plain "
-    "decoding: move reading, and look at the left end.",
-    all(d["tree"][0] > d["chain"] or d["chain"] < 1.03 for d in best),
-)
-claim(
-    "Choose rejection: with this pair no tree is ahead now, even without waiting.",
-    not any(ahead("rejection", *each, 0.0) for each in product(steps, steps)),
-)
-claim(
-    "A single drawn guess is kept most of the time, and a sibling has little left to win, judged "
-    "in turn or by optimal.",
-    chains["rejection"][0] - 1 > 0.5
-    and abs(grown["optimal"][8][0] - grown["rejection"][8][0]) < 0.3,
-)
-
-# %% after clock-answer
-levels = grown["match"][8][1]
-claim(
-    "By tokens a call the tree is ahead.",
-    yields["tree of 8"].mean() > yields["chain of 8, drawn"].mean(),
-)
-claim(
-    "Where the clock puts the chain before the tree, waiting has a part in it: tokens a call don't "
-    "count that the host looks at every level, and goes on only when the draft model has answered.",
-    1 < levels < 8 and (np.diff(worth.compute("match", 0.1, 0.1)["tree"]) < 0).all(),
-)
-picture = at_rest["sums: an operand", "match"]["trails"]["chain"]
-(_, there, few), *_ = (each for each in picture if each[0] == 8)
-claim(
-    "And why does the chain of eight fare better here than in the picture of the tree?",
-    milliseconds["plain"] / milliseconds["chain of 8, drawn"] > few / there,
-)
-claim(
-    "That picture stands at the hardest place of a sum, where eight drafts are paid for two "
-    "tokens; between such places the words are sure.",
-    1.5 < few < 2.5 and min(sure.p[sure.parents[n] + 1][sure.drafts[n]] for n in behind) > 0.99,
 )

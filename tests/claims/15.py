@@ -1,5 +1,7 @@
 """What checks the sentences of lesson 15 · Bug hunts."""
 
+from dataclasses import replace
+
 from lablib.course.checks.checking import judge
 from lablib.course.checks.exercises import find
 from lablib.course.lessons.lesson_15 import exercises_batch, exercises_drafts, exercises_seeds
@@ -119,9 +121,10 @@ claim(
     "Its chance was 1, and was judged as if it were q: the token stays too often.",
     first[0] > first[1] + 0.2,
 )
+patient = replace(find("15.4"), seconds=100.0)  # a busy machine is no wrong answer
 claim(
     "Draw the draft from q, or judge it with a q that is 1 for one token.",
-    all(judge(find("15.4"), each).correct for each in (right, exercises_drafts.speak_of_one_best)),
+    all(judge(patient, each).correct for each in (right, exercises_drafts.speak_of_one_best)),
 )
 claim(
     "Either way the texts are the target's; here drawing keeps more than twice as many drafts.",

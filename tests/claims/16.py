@@ -55,7 +55,7 @@ claim(
 
 # %% after theory-answer
 claim(
-    "Counting rises as theory says, a little below it: the model is not quite the annotator.",
+    "Counting rises as theory says, a little below it: the model is not quite the author.",
     (gap > 0).all() and gap.max() < 0.15 and (np.diff(voted) > -0.02).all(),
 )
 claim(

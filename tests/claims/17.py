@@ -162,8 +162,8 @@ claim(
     abs(evidence - freely) < 0.02,
 )
 claim(
-    "It is that of the annotator, too, from whom the model learned (lesson 00).",
-    abs(evidence - annotator) < 0.02,
+    "It is that of the author, too, from whom the model learned (lesson 00).",
+    abs(evidence - author) < 0.02,
 )
 claim("Weighed, all answers are their chain's own.", weighed > 0.995)
 claim(

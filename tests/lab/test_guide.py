@@ -14,7 +14,8 @@ FOLDER = Path(__file__).parents[2] / "notebooks"
 LESSONS = {number_of(path.name): path for path in sorted(FOLDER.glob("[0-9]*.ipynb"))}
 GUIDE = (FOLDER / "TEACHING.md").read_text()
 GLOSSARY = (FOLDER / "GLOSSARY.md").read_text()
-ENTRIES = dict(re.findall(r"^### (.+)\n\n((?:.+\n?\n?)+?)(?=\n*###|\Z)", GLOSSARY, re.M))
+TERMS, SYNONYMS = GLOSSARY.split("## Said elsewhere")
+ENTRIES = dict(re.findall(r"^### (.+)\n\n((?:.+\n?\n?)+?)(?=\n*###|\Z)", TERMS, re.M))
 # What is no running text: code, formulas, tables, headings, and links but for their words.
 NO_TEXT = r"```.*?```|`[^`\n]*`|\$\$.*?\$\$|\$[^$\n]+\$|^[#|].*?$|\[[^\]]*\]\([^)]*\)"
 
@@ -61,9 +62,35 @@ def test_the_glossary_is_in_order_and_each_entry_is_short():
     for entry, text in ENTRIES.items():
         said, where = text.strip().split("\n\n")
         assert len(re.findall(r"[.?](?: |$)", said)) == 2, (entry, said)
-        lesson, name = re.fullmatch(r"Lesson (\[.*\]\(.*\))(?: · `(.*)`)?", where).groups()
+        pattern = r"Lesson (\[.*?\]\(.*?\))(?: · `(.*)`)? · See (.*)"
+        lesson, name, beside = re.fullmatch(pattern, where).groups()
+        near = re.findall(r"\[(.*?)\]\(#(.*?)\)", beside)
+        assert beside == ", ".join(f"[{term}](#{anchor(term)})" for term, _ in near), entry
+        assert {term for term, _ in near} <= {*ENTRIES} - {entry}, entry
+        assert 1 <= len(near) <= 3, entry
         assert lesson in map(link, LESSONS), entry
         assert name is None or pydoc.locate(name) is not None, name
+
+
+def test_other_words_lead_to_an_entry_and_are_none():
+    rows = re.findall(r"^\| (?!:)(.*) \| \[(.*)\]\(#(.*)\) \|$", SYNONYMS, re.M)
+    assert len(rows) == SYNONYMS.count("\n| ") - 1 >= 25  # but for its head
+    assert [words for words, *_ in rows] == sorted((w for w, *_ in rows), key=str.lower)
+    for words, term, place in rows:
+        assert term in ENTRIES
+        assert place == anchor(term)
+        assert not {word.strip().lower() for word in words.split(",")} & {*ENTRIES}
+    served = ["latency", "throughput", "goodput", "capacity", "load", "eviction", "roofline"]
+    served += ["time to first token", "time between tokens", "littles law", "continuous batching"]
+    assert {*served, "chunked prefill", "mixture of experts"} <= {*ENTRIES}
+
+
+def test_who_wrote_what_a_model_learned_is_called_an_author_everywhere():
+    told = [text for lesson in LESSONS for text in texts(lesson)]
+    told += [path.read_text() for path in FOLDER.glob("further/*.ipynb")]
+    told += [path.read_text() for path in LESSONS.values()]
+    assert not [text[:80] for text in told if "annotator" in text.lower()]
+    assert "annotator" not in TERMS.lower()
 
 
 @pytest.mark.parametrize("lesson", LESSONS)
@@ -136,7 +163,7 @@ def test_the_plans_minutes_add_up():
     first, *weeks = re.split(r"^## (?=\w+ weeks)", GUIDE, flags=re.M)
     class_ = first[first.index("## A first class: 90 minutes") :]
     assert sum(map(int, re.findall(r"^\| (\d+) \|", class_, re.M))) == 90
-    assert len(weeks) == 2
+    assert len(weeks) == 3
     for plan in weeks:
         rows = re.findall(r"^\| (\d+) \| ((?:\d\d\w?)(?:, \d\d\w?)*) \| (\d+) \|", plan, re.M)
         assert [int(number) for number, *_ in rows] == [*range(1, len(rows) + 1)]

@@ -9,7 +9,7 @@ from lablib import __main__ as command_line
 import pytest
 
 ROOT = Path(__file__).parents[2]
-DOCS = sorted(ROOT.glob("docs/*.md"))
+DOCS = sorted(ROOT.glob("docs/**/*.md"))
 PAGES = [ROOT / "README.md", *DOCS]
 ALL = sorted(
     {*ROOT.glob("*.md"), *DOCS, *ROOT.glob("notebooks/*.md"), *ROOT.glob("tests/*.md")}

@@ -1,6 +1,7 @@
 """The widgets of lesson 13 compute what they say, and its rounds are the engine's."""
 
 import json
+import re
 from itertools import pairwise, permutations
 
 from lablib import load
@@ -302,14 +303,15 @@ def test_a_tree_is_laid_out_by_depth_with_first_children_straight():
 
 def test_the_widget_compares_a_tree_with_a_chain(widget):
     data = widget.compute("one", "match", 8, lab.ALL, 1.0, 0)
-    grown, chain, costs = widget.compare("one", "match", 8, lab.ALL, 1.0)
-    assert costs == pytest.approx((PRICES.tree(8, int(grown.depths.max())), PRICES.chain(8)))
+    grown, chain = widget.compare("one", "match", 8, lab.ALL, 1.0)
+    costs = [*data["costs"].values()]
+    assert costs == pytest.approx([PRICES.tree(8, int(grown.depths.max())), PRICES.chain(8)])
     assert list(data["trails"]) == ["tree", "chain"]
     for rule in rounds.RULES:
         drawn = widget.compute("one", rule, 8, lab.ALL, 1.0, 2)
         every = [widget.compare("one", rule, 8, lab.ALL, 1.0, toss) for toss in range(10)]
         for k, name in enumerate(("tree", "chain")):
-            spots = [[cost[k], both[k].expected] for *both, cost in every]
+            spots = [[widget.price(name, both[k]), both[k].expected] for both in every]
             if rule == "match" and name == "tree":  # chosen, not drawn
                 assert np.ptp(spots, axis=0) == pytest.approx([0, 0])
                 spots = spots[:1]
@@ -317,7 +319,8 @@ def test_the_widget_compares_a_tree_with_a_chain(widget):
             trail = drawn["trails"][name]
             assert [count for count, *_ in trail] == [1, 2, 4, 8, 12, 16]
             assert trail[3] == [8, *(pytest.approx(mean) for mean in np.mean(spots, axis=0))]
-            assert drawn["costs"][name] == pytest.approx(every[2][2][k])
+            assert drawn["costs"][name] == pytest.approx(widget.price(name, every[2][k]))
+            assert drawn["means"][name] == pytest.approx(trail[3][2])
     assert chain.parents == list(range(-1, 7))
     assert data["reach"] == pytest.approx(grown.reach)
     assert [name for name, _ in data["chain"]] == [f"␣{token}" for token in chain.drafts]
@@ -333,14 +336,14 @@ def test_the_widget_compares_a_tree_with_a_chain(widget):
     assert shares == sorted(shares, reverse=True)
     for name, _, share, _ in data["first"]:
         assert share == grown.p[0][int(name[1:])]
-    known, *_ = widget.compare("one", "match", 9, lab.ALL, 1.0)  # and the next one
+    known, _ = widget.compare("one", "match", 9, lab.ALL, 1.0)  # and the next one
     assert data["names"] == [f"␣{token}" for token in known.drafts]
     assert data["depth"] == lab.layout(known.parents)[0].tolist()
     assert len(data["drafted"]) == 9
     assert data["drafted"][8] <= min(data["drafted"][:8]) + 1e-9  # it was left out
     assert len(widget.compute("one", "match", 16, lab.ALL, 1.0, 0)["names"]) == 16
     assert len(widget.compute("one", "block", 8, lab.ALL, 1.0, 0)["names"]) == 8
-    star, *_ = widget.compare("one", "match", 8, 1, 1.0)
+    star, _ = widget.compare("one", "match", 8, 1, 1.0)
     assert star.parents == [-1] * 8
     assert star.expected == pytest.approx(1 + star.p[0][star.drafts].sum())
     assert max(widget.compute("two", "rejection", 5, 2, 0.5, 3)["depth"]) <= 2
@@ -353,6 +356,19 @@ def test_the_widget_compares_a_tree_with_a_chain(widget):
     tossed = [widget.compute("one", "match", 8, 1, 1.0, toss) for toss in range(10)]
     assert len({(*each["path"], each["own"]) for each in tossed}) > 5  # most of them differ
     json.dumps([widget.told, data])  # what the page gets
+
+
+def test_without_prices_the_widget_tells_tokens_alone(models, widget):
+    bare = lab.Trees(*models, {"one": TEXT, "two": TEXT[::-1]}, widget.pieces)
+    data, priced = (each.compute("one", "match", 8, lab.ALL, 1.0, 0) for each in (bare, widget))
+    assert bare.constants == {"most": None}
+    assert {*priced} - {*data} == {"reading", "costs", "trails", "tosses"}
+    assert data == {name: priced[name] for name in data}
+    assert "price" not in bare.caption(data)
+    assert bare.caption(data) == re.sub(r" \(×\S+ for its price\)", "", widget.caption(priced))
+    assert f"{data['means']['tree']:.2f} tokens a call" in bare.caption(data)
+    with pytest.raises(ValueError, match="prices must be given"):
+        bare.price("tree", bare.compare("one", "match", 8, lab.ALL, 1.0)[0])
 
 
 @pytest.mark.parametrize("rule", rounds.RULES)

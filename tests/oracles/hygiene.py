@@ -195,6 +195,7 @@ def _exercises(notebook, lesson: str, folder: Path) -> Iterator[str]:
                 yield f"exercise {exercise.id}: the recorded check is not neutral"
         if lesson < "12" and (exercise.id, "used") not in there:
             yield f"exercise {exercise.id}: no cell uses what was written"
+    known = {each.id for each in declared}
     for exercise_id, part in there:
-        if part and (part != "used" or exercise_id not in {each.id for each in declared}):
+        if part and (part not in ("used", "explain") or exercise_id not in known):
             yield f"a {part} cell of {exercise_id}, which this lesson does not declare"

@@ -37,6 +37,7 @@ _ANSWER = "What you should have seen"
 _IMPORTED = "What is imported"
 _SIDES = "width", "height"
 _ASKS = " lablib-asks"
+_FOR_THE_LAB = "check", "hint", "solution", "used", "explain"  # parts of exercises
 _OF_A_READER = "progress(", "recall("  # cells whose output is about whoever runs them
 _THINNED = "The sliders skip some values here."
 
@@ -120,7 +121,9 @@ def _code(cell: Cell, run: Run, frames: Path, answers: bool) -> Iterator[Cell]:
     if part == "hint":
         yield _said(cell, _exercise(exercise))
     asks = cell["source"].startswith("predict(")
-    if part in ("check", "hint", "solution", "used") or cell["source"].startswith(_OF_A_READER):
+    if part in ("check", "hint", "solution", "used", "explain") or cell["source"].startswith(
+        _OF_A_READER
+    ):
         return
     outputs = [] if part == "starter" else [*_outputs(cell, run, frames, answers)]
     pictures = [each for each in outputs if _ASKS.strip() in str(each.get("data"))]

@@ -21,7 +21,7 @@ QUESTIONS = [
     ),
     Question(
         "05.q3",
-        "A model has learned its annotator's slips along with the rest. Of eight of its solutions "
+        "A model has learned its author's slips along with the rest. Of eight of its solutions "
         "the one with the highest log-probability is kept. How often is it right?",
         ("more often than a single one", "as often", "less often"),
     ),

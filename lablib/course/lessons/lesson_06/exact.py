@@ -1,4 +1,4 @@
-"""Compute what a vote of the *sums* annotator's chains is worth, without a sample."""
+"""Compute what a vote of the *sums* author's chains is worth, without a sample."""
 
 from collections.abc import Sequence
 
@@ -10,7 +10,7 @@ import numpy as np
 
 
 def process_accuracy(problems: Sequence[Problem], n: int) -> float:
-    """Return the exact accuracy of a vote of ``n`` chains of the *sums* annotator.
+    """Return the exact accuracy of a vote of ``n`` chains of the *sums* author.
 
     It is the average over these problems, each of which has its own distribution of answers.
     """

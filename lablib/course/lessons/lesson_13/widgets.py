@@ -1,4 +1,4 @@
-"""Pictures of the lesson on trees: a tree with its mask, and what a round makes of a tree."""
+"""Pictures of the lesson on trees: a tree with its mask, what a round makes of it, its price."""
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
@@ -99,14 +99,14 @@ class Trees(Explorer):
         draft: a smaller one, of the same vocabulary.
         texts: name -> token ids of a text that goes on.
         pieces: the text of each token id.
-        prices: of this machine.
+        prices: of this machine; ``None``: tokens alone are shown.
     """
 
     scene, called = "branches", "A tree of drafts, and what it is worth beside a chain"
 
     def __init__(
         self, target: Any, draft: Any, texts: Mapping[str, Sequence[int]],
-        pieces: Sequence[str], prices: Prices,
+        pieces: Sequence[str], prices: Prices | None = None,
     ) -> None:  # fmt: skip
         if not texts:
             raise BadValue("texts must hold one text at least, got none")
@@ -121,7 +121,8 @@ class Trees(Explorer):
         for name, temperature in product(self.texts, TEMPERATURES):
             self._both(name, "rejection", ALL, temperature)
         names = list(self.texts)
-        self.constants = {"most": max(prices.tree(MOST, MOST), prices.chain(MOST))}
+        dear = max(prices.tree(MOST, MOST), prices.chain(MOST)) if prices else None
+        self.constants = {"most": dear}
         super().__init__(
             text=choice(names[0], names, label="text"),
             rule=choice("match", list(RULES), label="rule"),
@@ -156,16 +157,17 @@ class Trees(Explorer):
 
     def price(self, name: str, one: Round) -> float:
         """Return what a call with such a round costs, in plain tokens."""
+        if self.prices is None:
+            raise BadValue("prices must be given to say what a call costs, got None")
         nodes = len(one.drafts)
         return self.prices.tree(nodes, one.forwards) if name == "tree" else self.prices.chain(nodes)
 
     def compare(
         self, text: str, rule: str, nodes: int, depth: int | str, temperature: float, toss: int = 0
-    ) -> tuple[Round, Round, tuple[float, float]]:
-        """Return the rounds of a tree and of a chain, and their prices in plain tokens."""
+    ) -> tuple[Round, Round]:
+        """Return the rounds of a tree and of a chain."""
         trees, chains = self._both(text, rule, depth, temperature)
-        grown, chain = (every.of(_SEEDS[toss], rule, nodes) for every in (trees, chains))
-        return grown, chain, (self.price("tree", grown), self.price("chain", chain))
+        return tuple(every.of(_SEEDS[toss], rule, nodes) for every in (trees, chains))
 
     def compute(
         self, text: str, rule: str, nodes: int, depth: int | str, temperature: float, toss: int
@@ -174,7 +176,7 @@ class Trees(Explorer):
 
         A chosen tree's last node is the best that was left out: it would be the next.
         """
-        grown, chain, costs = self.compare(text, rule, nodes, depth, temperature, toss)
+        grown, chain = self.compare(text, rule, nodes, depth, temperature, toss)
         path, own = grown.toss(_SEEDS[toss])
         in_line, after = chain.toss(_SEEDS[toss])
         trees, chains = self._both(text, rule, depth, temperature)
@@ -185,14 +187,13 @@ class Trees(Explorer):
         ranked = np.argsort(-first, kind="stable").tolist()
         shown = {*ranked[:FIRST], *roots, next(token for token in ranked if token not in roots)}
         likely = [token for token in ranked if token in shown]
-        spots = {
-            name: {
-                count: [[self.price(name, one), one.expected] for one in every.every(rule, count)]
-                for count in sorted({*TRAIL, nodes})
-            }
-            for name, every in {"tree": trees, "chain": chains}.items()
+        both = {"tree": trees, "chain": chains}
+        means = {
+            name: float(np.mean([one.expected for one in every.every(rule, nodes)]))
+            for name, every in both.items()
         }
-        return {
+        priced = {} if self.prices is None else self._priced(both, rule, nodes, (grown, chain))
+        return priced | {
             "text": visible("".join(self.pieces[token] for token in self.texts[text])[-44:]),
             "nodes": nodes,
             "names": [visible(self.pieces[token]) for token in known.drafts],
@@ -210,20 +211,37 @@ class Trees(Explorer):
             "depth": depths.tolist(),
             "row": rows.tolist(),
             "forwards": grown.forwards,
-            "reading": self.prices.costs.forward(nodes + 1) / self.prices.costs.forward(1),
-            "costs": dict(zip(("tree", "chain"), costs, strict=True)),
+            "means": means,
             "chain": [
                 (visible(self.pieces[token]), float(stays))
                 for token, stays in zip(chain.drafts, chain.reach, strict=True)
             ],
             "kept": len(in_line),
             "after": visible(self.pieces[after]),
+            "toss": toss,
+        }
+
+    def _priced(
+        self, both: Mapping[str, TreeRounds | ChainRounds], rule: str, nodes: int,
+        shown: tuple[Round, Round],
+    ) -> dict[str, Any]:  # fmt: skip
+        """Return what calls cost: in this toss, in each, and on average of ever more nodes."""
+        spots = {
+            name: {
+                count: [[self.price(name, one), one.expected] for one in every.every(rule, count)]
+                for count in sorted({*TRAIL, nodes})
+            }
+            for name, every in both.items()
+        }
+        costs = self.prices.costs
+        return {
+            "reading": costs.forward(nodes + 1) / costs.forward(1),
+            "costs": {name: self.price(name, one) for name, one in zip(both, shown, strict=True)},
             "trails": {
                 name: [[count, *np.mean(each, axis=0).tolist()] for count, each in found.items()]
                 for name, found in spots.items()
             },
             "tosses": {name: found[nodes] for name, found in spots.items()},
-            "toss": toss,
         }
 
     def caption(self, data: dict[str, Any]) -> str:
@@ -236,12 +254,10 @@ class Trees(Explorer):
             else "nothing"
             for words in (of_tree, of_chain)
         ]
-        means = [
-            f"{tokens:.2f} tokens a call (×{tokens / price:.2f} for its price)"
-            for trail in data["trails"].values()
-            for count, price, tokens in trail
-            if count == data["nodes"]
-        ]
+        means = [f"{tokens:.2f} tokens a call" for tokens in data["means"].values()]
+        for k, trail in enumerate(data.get("trails", {}).values()):
+            ((price, tokens),) = (each for count, *each in trail if count == data["nodes"])
+            means[k] += f" (×{tokens / price:.2f} for its price)"
         return (
             f"In this toss {said[0]} of the tree stays, and {said[1]} of the chain. On average a "
             f"tree yields {means[0]}, a chain {means[1]}."

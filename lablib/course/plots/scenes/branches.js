@@ -1,6 +1,6 @@
 // A tree of drafts, the chain of as many, and what both are worth.
 //
-// constants: {most}: the highest price that a call may have. data: {text, names, parents, reach,
+// constants: {most}: the highest price that a call may have, or null, and no price is drawn. data: {text, names, parents, reach,
 // drafted, chosen, greedy, first, path, own, depth, row, nodes, forwards, reading, costs,
 //   chain, kept, after, toss, tosses: {tree, chain}, trails: {tree, chain}}: of each node, and of a
 //   chosen tree's next one, its token, parent (-1 is the text), chance to stay, the draft's chance
@@ -43,12 +43,13 @@ const HIGH = 234,
 const LEAST = 42; // wide is a first word's frame, and the longest bar below one
 
 function branches({most: dear}, data, room) {
-  const narrow = room < 700,
+  const priced = dear !== null,
+    narrow = room < 700 || !priced,
     width = Math.max(250, Math.min(room, 850));
   const broad = narrow && width > 530; // there is room for the price beside the plane
   const size = Math.min(245, width - (broad ? 335 : 66)),
     beside = width - 33 - size;
-  const slim = narrow || beside < 560; // what is one line else takes two
+  const slim = priced ? narrow || beside < 560 : width < 560; // what is one line else takes two
   const all = {left: 4, width: narrow ? width - 8 : beside - 52};
   const chain_at = slim ? 79 : 62,
     first_at = chain_at + CHAIN + 24,
@@ -77,6 +78,9 @@ function branches({most: dear}, data, room) {
     {...all, top, high: HIGH},
   );
   beside_words(write, data, {...all, top: top - 9}, above);
+  if (!priced) {
+    return {width, height: low + 4, shapes};
+  }
   plane.draw(add, write, data, ...plane_at, size);
   plane.price(add, write, data, dear, ...price_at, Math.min(width - price_at[0] - 4, 292));
   return {
