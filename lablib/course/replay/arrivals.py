@@ -45,12 +45,14 @@ class Run:
         seconds: from the first arrival's zero to the last token.
         in_system: requests that waited, were read or were written, on average over these seconds.
         evicted: of each request, how often it gave up its cache.
+        times: of each, when its tokens came.
     """
 
     served: list[Served]
     seconds: float
     in_system: float
     evicted: list[int]
+    times: list[list[float]]
 
 
 class Metronome:
@@ -154,7 +156,9 @@ def serve(server: Clocked, asked: Sequence[Asked]) -> Run:
             times.setdefault(numbers[job], []).append(server.now - begin)
     served = [_served(request, times[i]) for i, request in enumerate(asked)]
     whole = server.now - begin
-    return Run(served, whole, area / whole, [jobs[i].evicted for i in range(len(asked))])
+    order = range(len(asked))
+    evicted = [jobs[i].evicted for i in order]
+    return Run(served, whole, area / whole, evicted, [times[i] for i in order])
 
 
 def _served(asked: Asked, times: list[float]) -> Served:

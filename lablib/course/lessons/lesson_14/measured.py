@@ -9,39 +9,23 @@ list the prices are measured anew, then the capacity, and then the loads, in an 
 
 import argparse
 import json
-import math
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import lru_cache
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import lablib
 from lablib.course.lessons.lesson_14.load import three_times
+from lablib.course.lessons.lesson_14.runs import LOADS, STORED, Record, stored
 from lablib.course.replay.arrivals import Clocked, Metronome, prices_of, serve
 from lablib.course.theory.serving import Asked, Prices, Served, at_random, capacity, simulate
 
 import mlx.core as mx
 import numpy as np
-from scipy import stats
 
 COMMAND = "python -m lablib.course.lessons.lesson_14.measured"
-STORED = Path(__file__).with_name("stored") / "load.json"
-LOADS = (0.3, 0.5, 0.7, 0.85, 1.0, 1.2, 1.5)
-BELOW = 4  # loads, of these, for which the times are asked
 REQUESTS, MOST = 60, 8  # in a list; that are served at a time
 ROWS = (1, 2, 4, 8)
 TIMES = 3.0  # what is promised, in times of what a reader has who is alone
-
-Record = dict[str, Any]
-
-
-class Estimate(NamedTuple):
-    """A mean over the lists, and the ends of its 95 % interval."""
-
-    value: float
-    low: float
-    high: float
 
 
 def promise(prices: Prices) -> tuple[float, float]:
@@ -95,35 +79,6 @@ def _stay(served: Sequence[Served]) -> float:
 
 def _few(values: Any) -> list[float]:
     return [float(f"{value:.4g}") for value in values]
-
-
-@lru_cache
-def stored() -> list[Record]:
-    """Return what was measured of each list."""
-    return json.loads(STORED.read_text("utf-8"))["records"]
-
-
-def mean_of(values: Sequence[float]) -> Estimate:
-    """Return the mean of independent values, with Student's interval."""
-    mean, n = float(np.mean(values)), len(values)
-    half = float(stats.t.ppf(0.975, n - 1) * np.std(values, ddof=1)) / math.sqrt(n)
-    return Estimate(mean, mean - half, mean + half)
-
-
-def ratio_of(values: Sequence[float]) -> Estimate:
-    """Return the geometric mean of independent ratios."""
-    return Estimate(*(math.exp(each) for each in mean_of(np.log(values).tolist())))
-
-
-def times(who: str) -> np.ndarray:
-    """Return milliseconds ``(lists, loads below the wall, 3, 2)``, see ``three_times``."""
-    found = [[each[who] for each in record["loads"][:BELOW]] for record in stored()]
-    return np.reshape(found, (len(found), BELOW, 3, 2))
-
-
-def rates_of(who: str) -> np.ndarray:
-    """Return throughput and goodput as shares of the capacity ``(lists, loads, 2)``."""
-    return np.array([[each["rates"][who] for each in record["loads"]] for record in stored()])
 
 
 def main() -> None:
