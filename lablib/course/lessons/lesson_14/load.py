@@ -24,10 +24,9 @@ from mlx.utils import tree_flatten
 
 WAITS, WRITES = COLOURS[1], COLOURS[4]
 _LOADS = [load / 20 for load in range(2, 20)]
-_REQUESTS, _MANY = 600, 2000  # that are served while a control moves; for the curves
-_ALONE = 100_000  # of the curves of one at a time
+_MANY, _ALONE = 2000, 100_000  # requests, of a curve; of the curves of one at a time
 _WINDOW = 60  # texts that one at a time can write while a picture lasts
-_PEOPLE, _TEXTS = 30, 12  # where axes end
+_PEOPLE, _TEXTS = 20, 12  # where axes end
 HALF = 0.5  # the load of the upper picture
 
 
@@ -81,45 +80,50 @@ class UnderLoad(ChartExplorer):
         self._work = np.array([each[one.prompt, one.tokens] for one in some])
         spread = float(self._work.std() / self._work.mean())
         self.theory = [wait_of_one(load, 1.0, spread) for load in _LOADS]
-        self.waits = {size: np.array([self._waits(x, size) for x in _LOADS]).T for size in sizes}
+        self.waits, self.there = {}, {}
+        for size in sizes:
+            runs = {load: self._served(load, size) for load in _LOADS}
+            waits = [self._waits(load, size, served) for load, served in runs.items()]
+            self.waits[size] = np.array(waits).T
+            self.there[size] = [self._there(load, size, served) for load, served in runs.items()]
         super().__init__(
             load=slider(_LOADS[-1], _LOADS[0], _LOADS[-1], 0.05, label="load ρ"),
             at_a_time=choice(sizes[0], [*sizes], label="texts at a time"),
         )
 
-    def _served(self, load: float, size: int, n: int = _REQUESTS) -> list[Served]:
+    def _served(self, load: float, size: int) -> list[Served]:
+        n = _MANY if load < 0.75 else 2 * _MANY  # near the wall a queue comes and goes slowly
         return simulate(at_random(load * self.capacity[size], n, 14), self.prices, size)
 
-    def _waits(self, load: float, size: int) -> tuple[float, float]:
+    def _waits(self, load: float, size: int, served: Sequence[Served]) -> tuple[float, float]:
         """Return the mean and the median of the waits, in texts."""
         if size == 1:
             rate = load / self._work.mean()
             waits = waits_of_one(self._gaps / rate, self._work) / self._work.mean()
         else:
-            n = _MANY if load < 0.75 else 2 * _MANY  # near the wall a queue comes and goes slowly
-            served = self._served(load, size, n)[n // 10 :]  # it begins empty
-            more = [each.to_first - alone(self.prices, each.asked) for each in served]
+            steady = served[len(served) // 10 :]  # it begins empty
+            more = [each.to_first - alone(self.prices, each.asked) for each in steady]
             waits = self.capacity[size] * np.array(more)
         return float(waits.mean()), float(np.median(waits))
 
     def compute(self, load: float, at_a_time: int) -> dict:
         """Return who is there in a while, at half load and at this one, and how long all wait."""
-        there = {each: self._there(each, at_a_time) for each in (HALF, load)}
-        waits = self.waits[at_a_time].T[round(20 * load) - 2]
+        here, half = (_LOADS.index(round(each, 2)) for each in (load, HALF))
+        waits = self.waits[at_a_time].T[here]
         return {
             "load": load,
             "at_a_time": at_a_time,
             "rate": load * self.capacity[at_a_time],
-            "there": (there[HALF], there[load]),
+            "there": (self.there[at_a_time][half], self.there[at_a_time][here]),
             "wait": 1e3 * waits / self.capacity[at_a_time],
         }
 
-    def _there(self, load: float, size: int) -> np.ndarray:
+    def _there(self, load: float, size: int, served: Sequence[Served]) -> np.ndarray:
         """Return seconds, and who waits and who is written then ``(3, 241)``, of a usual while.
 
-        Of all such whiles that follow one another it is the one whose crowd is nearest to the mean.
+        Of all such whiles that follow one another it is the one whose crowd is nearest to the mean:
+        of one at a time to that by theory, as the mean of few whiles near the wall says little.
         """
-        served = self._served(load, size)
         moments = [(each.asked.at, each.first, each.last) for each in served]
         asked, first, last = np.sort(moments, axis=0).T
         begins = np.arange(asked[-1] / 10, max(asked[-1] - self.window, asked[-1] / 9), self.window)
@@ -129,7 +133,9 @@ class UnderLoad(ChartExplorer):
             for times in (asked, first, last)
         )
         crowds = (came - ended).mean(axis=1)
-        usual = int(np.argmin(abs(crowds - crowds.mean())))
+        wait = self.theory[_LOADS.index(load)]
+        mean = load * (wait + 1) if size == 1 else crowds.mean()  # Little's law
+        usual = int(np.argmin(abs(crowds - mean)))
         return np.array([steps, came[usual] - began[usual], began[usual] - ended[usual]])
 
     def chart(self, data: dict) -> Chart:
@@ -219,7 +225,7 @@ def rounds(prices: Prices, line: tuple[float, float], limit: tuple[float, float]
     series = {name: 1e3 * values for name, values in series.items()}
     highest = max(*measured.values(), *(values.max() for values in series.values()))
     up = axis(0, 1.1 * highest)
-    marks = curves(n, series, (0, 5))
+    marks = [curve | {"r": 0} for curve in curves(n, series, (0, 5))]
     marks += [
         {"dot": [rows, ms], "r": 6, "colour": COLOURS[0], "note": f"{rows} rows: {ms:.1f} ms."}
         for rows, ms in measured.items()
