@@ -1,21 +1,23 @@
 """Lesson 14 draws a server under load; its page a sweep, whose hostfile is one that MLX reads."""
 
 import time
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
-from lablib.course.lessons.lesson_14 import load
+from lablib.course.lessons.lesson_14 import load, runs
 from lablib.course.lessons.lesson_14 import widgets as lab
 from lablib.course.plots.pictures import COLOURS
+from lablib.course.theory import serving
 from lablib.course.theory.scaling import simulate
-from lablib.course.theory.serving import Prices
+from lablib.course.theory.serving import Prices, at_random
 
 import nbformat
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from oracles.drawn import read
+from oracles.drawn import charted, read
 
 PAGE = Path(__file__).parents[2] / "notebooks" / "further" / "14_more_machines.ipynb"
 SECONDS = st.lists(st.integers(1, 40), min_size=1, max_size=60)
@@ -133,25 +135,56 @@ def test_each_end_of_the_load_draws(under_load: load.UnderLoad, rho: float, size
     data = under_load.compute(rho, size)
     assert read(under_load.draw(data))
     assert f"At load {rho:.2f}, {data['rate']:.0f} requests" in said
-    assert f"{data['first'][1]:.0f} ms or less." in said
+    assert f"{max(data['wait'][1], 0):.0f} ms or less." in said
     assert data["rate"] == pytest.approx(rho * under_load.capacity[size])
-    times = data["times"]
-    assert len(times)
-    assert (np.diff(times, axis=1) >= 0).all()
-    assert times.min() >= 0
-    assert times.max() <= under_load.window
+    for seconds, waiting, writing in data["there"]:
+        assert (seconds[0], seconds[-1]) == (0, under_load.window)
+        assert min(waiting) >= 0 <= min(writing)
+        assert max(writing) <= size
 
 
 def test_a_batch_serves_more_and_a_load_makes_both_wait(under_load: load.UnderLoad) -> None:
     assert under_load.capacity[8] > 2 * under_load.capacity[1]
     for size in (1, 8):
-        low, high = (under_load.compute(rho, size)["first"] for rho in (0.3, 0.95))
-        assert (high > 2 * low).all()
-    one = under_load.compute(0.95, 1)
-    orange = [m for m in under_load.chart(one).marks[0] if m["fill"] == load.WAITS]
-    writes = [m["bar"] for m in under_load.chart(one).marks[0] if m["fill"] == load.WRITES]
-    assert len(orange) > 3
-    assert all(a[1] <= b[0] + 1e-9 for a, b in pairwise(writes))  # one at a time
+        low, high = (under_load.compute(rho, size)["wait"][0] for rho in (0.3, 0.95))
+        assert high > 4 * low
+
+
+def test_one_at_a_time_waits_as_simulated_and_as_by_theory(under_load: load.UnderLoad) -> None:
+    asked = [replace(each, at=each.at / 8) for each in at_random(1.0, 500, 3)]
+    alone = [load.alone(PRICES, each) for each in asked]
+    work = [a + (b.tokens - 1) * PRICES.round(1) for a, b in zip(alone, asked, strict=True)]
+    found = load.waits_of_one(np.diff([each.at for each in asked]), np.array(work))
+    served = serving.simulate(asked, PRICES, 1)
+    np.testing.assert_allclose([s.to_first for s in served], found + alone, atol=1e-9)
+    mean, median = under_load.waits[1]
+    np.testing.assert_allclose(mean, under_load.theory, rtol=0.2)
+    assert max(median[:8]) == 0 < median[10]  # up to a load of 0.45 more than half wait for nobody
+
+
+def test_the_simulation_is_held_against_the_stored_lists() -> None:
+    assert runs.times(runs.ENGINE).shape == (len(runs.stored()), runs.BELOW, 3, 2)
+    assert f"lesson_14.measured {len(runs.stored())}" in runs.command()
+    table = runs.compared().splitlines()
+    assert len(table) == 7
+    assert len({len(line) for line in table}) == 1
+    for chart in (runs.firsts(), runs.goodput()):
+        assert charted(chart)
+    shares = runs.rates(runs.ENGINE)
+    assert (shares[:, :, 1] <= shares[:, :, 0]).all()
+    found = runs.mean_of([1.0, 2.0, 3.0])
+    assert found.value == 2
+    assert found.high - found.value == pytest.approx(4.302653 / 3**0.5, rel=1e-5)  # Student's t, 2
+
+
+def test_a_price_list_and_its_line_can_be_read() -> None:
+    line = load.on_a_line({1: 3.0, 2: 5.0, 4: 9.0})
+    assert line == pytest.approx((1.0, 2.0))
+    listed = load.listed(PRICES).splitlines()
+    assert [each.split(",")[0] for each in listed[1:]] == [
+        "a round", "reading", "joining", "leaving"
+    ]  # fmt: skip
+    assert charted(load.rounds(PRICES, (2e-3, 2e-4), (1e-3, 1e-4)))
 
 
 def test_the_load_is_drawn_while_it_is_dragged(under_load: load.UnderLoad) -> None:

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import lablib
-from lablib.course.replay.arrivals import Clocked, prices_of, serve
+from lablib.course.replay.arrivals import Clocked, Metronome, prices_of, serve
 from lablib.course.theory.serving import (
     Asked,
     Prices,
@@ -117,13 +117,13 @@ ROUND, ROW = (
 class Priced(Ragged):
     """Its forwards take a time that is known, by the clock that the engine looks at."""
 
-    now = 0.0
+    now, slow = 0.0, 1.0
 
     def perf_counter(self) -> float:
         return self.now
 
     def __call__(self, tokens, cache=None):
-        self.now += ROUND + ROW * tokens.size
+        self.now += self.slow * (ROUND + ROW * tokens.size)
         return super().__call__(tokens, cache)
 
 
@@ -158,6 +158,35 @@ def test_prices_are_those_of_the_work(priced: Priced) -> None:
     assert [prices.rounds[n] for n in (1, 4)] == pytest.approx([ROUND + ROW * n for n in (1, 4)])
     assert [prices.read(n) for n in (16, 64)] == pytest.approx([ROUND + ROW * n for n in (16, 64)])
     assert max(prices.joins.values()) < 2e-3
+
+
+def test_a_metronome_takes_out_how_slow_the_machine_is(priced: Priced) -> None:
+    plain = serve(Clocked(priced, 8), at_random(40.0, 30, 3))
+    beats = Metronome(priced)
+    steady = serve(Clocked(priced, 8, metronome=beats), at_random(40.0, 30, 3))
+    np.testing.assert_allclose(three(steady.served), three(plain.served), rtol=1e-9)
+    priced.slow = 1.7  # from here on all takes so many times as long
+    for _ in range(5):
+        beats.beat()
+    slowly = serve(Clocked(priced, 8, metronome=beats), at_random(40.0, 30, 3))
+    np.testing.assert_allclose(three(slowly.served), three(plain.served), rtol=1e-6)
+    without = serve(Clocked(priced, 8), at_random(40.0, 30, 3))
+    assert three(without.served)[0, 2] > 1.5 * three(plain.served)[0, 2]
+
+
+def test_the_engine_decides_by_the_clock_that_it_is_given(priced: Priced) -> None:
+    class Other:  # a clock on which pieces of prompts never end
+        def perf_counter(self) -> float:
+            priced.wall = getattr(priced, "wall", 0.0) + 1.0
+            return priced.wall
+
+    continuous_batch.time = Other()  # the fixture puts back what was there
+    asked = [Asked(0.0, 2, 40), Asked(0.01, 120, 4)]
+    run = serve(Clocked(priced, 8), asked)
+    known = {tokens: ROUND + ROW * tokens for tokens in (1, 2)}
+    np.testing.assert_allclose(
+        three(run.served), three(simulate(asked, Prices(known, known), 8)), rtol=1e-6
+    )
 
 
 def test_the_youngest_gives_up_its_cache_and_all_end() -> None:

@@ -2,9 +2,15 @@
 
 ``lablib.Engine`` runs its batch turn by turn, in a thread of its own. Here the same batch runs its
 turns with nobody beside it, and where it has nothing to do the clock leaps to the next arrival. So
-an hour of few requests takes no longer than their work, and neighbours on the machine cost nothing.
+an hour of few requests takes no longer than their work.
+
+The clock counts processor time, where it can. That leaves out the time that neighbours on the
+machine take, but not that the same work lasts longer beside them, since they share its memory and
+what lies nearest to it: half as long again for some seconds is nothing unusual. Near the wall such
+a server is an overloaded one. A metronome takes that out as well.
 """
 
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -20,11 +26,14 @@ from lablib.inference.engine.continuous_batch import ContinuousBatch
 from lablib.inference.engine.job import Job
 from lablib.inference.engine.lane import Models
 
+import mlx.core as mx
 import numpy as np
 
 _SIZES = (1, 2, 4, 8, 16)  # rows whose rounds are timed
 _READS = (4, 16, 64, 256)  # tokens of prompts that are
 _TURNS = 8
+_STEP = 512  # tokens of a prompt that are read at once, at most
+_BEATS = 5  # of a metronome that count at a time
 
 
 @dataclass(frozen=True)
@@ -36,12 +45,39 @@ class Run:
         seconds: from the first arrival's zero to the last token.
         in_system: requests that waited, were read or were written, on average over these seconds.
         evicted: of each request, how often it gave up its cache.
+        times: of each, when its tokens came.
     """
 
     served: list[Served]
     seconds: float
     in_system: float
     evicted: list[int]
+    times: list[list[float]]
+
+
+class Metronome:
+    """How slow the machine is now: a forward that is always the same is timed again and again.
+
+    Args:
+        model: whose forward, of one token.
+    """
+
+    def __init__(self, model: Any) -> None:
+        self._model, self._token, self._clock = model, mx.zeros((1, 1), mx.int32), clock()
+        self._lately: deque[float] = deque(maxlen=_BEATS)
+        self.usual = median([self.beat() for _ in range(60)][10:])
+
+    def beat(self) -> float:
+        """Time a forward; return its seconds."""
+        start = self._clock()
+        mx.eval(self._model(self._token))
+        self._lately.append(self._clock() - start)
+        return self._lately[-1]
+
+    @property
+    def slowness(self) -> float:
+        """Return how many times as long as at the beginning a forward takes now."""
+        return median(self._lately) / self.usual
 
 
 class Clocked:
@@ -51,15 +87,21 @@ class Clocked:
         model: any that the engine serves.
         most: texts that are read and written at a time, at most.
         cache_bytes: of all their caches.
-        step_size: tokens of a prompt that are read at once, at most.
+        metronome: if there is one it beats after each turn, and the clock counts the seconds that
+            the turn would have taken while it beats as at its beginning.
     """
 
     def __init__(
-        self, model: Any, most: int, cache_bytes: int = 2**30, step_size: int = 512
+        self,
+        model: Any,
+        most: int,
+        cache_bytes: int = 2**30,
+        metronome: Metronome | None = None,
     ) -> None:
-        self.model, self.now = model, 0.0
-        self.batch = ContinuousBatch(Models(model, None, step_size), most, cache_bytes)
+        self.model, self.now, self.metronome = model, 0.0, metronome
         self._clock, self._numbers = clock(), count()
+        models = Models(model, None, _STEP)
+        self.batch = ContinuousBatch(models, most, cache_bytes, self._clock)
 
     def job(self, prompt: int, tokens: int) -> Job:
         """Return a request: a prompt of so many tokens, any, and tokens to write."""
@@ -86,7 +128,11 @@ class Clocked:
         """Return what some work returns, and how long it took."""
         start = self._clock()
         found = work()
-        return found, self._clock() - start
+        seconds = self._clock() - start
+        if self.metronome is None:
+            return found, seconds
+        self.metronome.beat()
+        return found, seconds / self.metronome.slowness
 
 
 def serve(server: Clocked, asked: Sequence[Asked]) -> Run:
@@ -110,7 +156,9 @@ def serve(server: Clocked, asked: Sequence[Asked]) -> Run:
             times.setdefault(numbers[job], []).append(server.now - begin)
     served = [_served(request, times[i]) for i, request in enumerate(asked)]
     whole = server.now - begin
-    return Run(served, whole, area / whole, [jobs[i].evicted for i in range(len(asked))])
+    order = range(len(asked))
+    evicted = [jobs[i].evicted for i in order]
+    return Run(served, whole, area / whole, evicted, [times[i] for i in order])
 
 
 def _served(asked: Asked, times: list[float]) -> Served:
@@ -118,14 +166,17 @@ def _served(asked: Asked, times: list[float]) -> Served:
     return Served(asked, times[0], times[-1], float(gaps.max()) if len(gaps) else 0.0)
 
 
-def prices_of(model: Any, sizes: Sequence[int] = _SIZES) -> Prices:
+def prices_of(
+    model: Any, sizes: Sequence[int] = _SIZES, metronome: Metronome | None = None
+) -> Prices:
     """Measure what the engine's work on a model costs.
 
     Args:
         model: any that the engine serves.
         sizes: numbers of rows whose rounds are timed.
+        metronome: as a server's that is ``Clocked``.
     """
-    server = Clocked(model, max(sizes))
+    server = Clocked(model, max(sizes), metronome=metronome)
     rounds = _usual(partial(_rounds, server, sorted(sizes)), 3)
     reads = _usual(lambda: {tokens: _read(server, tokens) for tokens in _READS}, 9)
     both = _usual(lambda: {n: _joining(server, n) for n in (2, min(8, max(sizes)))}, 7)

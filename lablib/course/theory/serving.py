@@ -1,8 +1,9 @@
 """A server under load, simulated: requests come, wait, are read, and are written side by side.
 
 It takes the turns of ``lablib.Engine`` (``inference/engine/continuous_batch.py``), with prices in
-place of a model: who has come joins while there is room; prompts are read in pieces that take 1.75
-rounds of those who write (Agrawal et al. 2023, 2308.16369); then each text gets a token.
+place of a model: who has come joins while there is room; prompts are read in pieces that take
+``PATIENCE`` rounds of those who write (Agrawal et al. 2023, 2308.16369); then each text gets a
+token.
 """
 
 from bisect import bisect

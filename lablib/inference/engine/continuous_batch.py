@@ -10,7 +10,7 @@ others are read again, each alone where nobody knows who it was.
 import math
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from statistics import median
 from typing import Any
 
@@ -33,10 +33,18 @@ class ContinuousBatch:
         models: what reads and writes.
         max_batch: how many texts are read and written at a time, at most.
         cache_bytes: of all their caches.
+        clock: by whose seconds a turn reads more or less; the wall's unless it is given.
     """
 
-    def __init__(self, models: Models, max_batch: int, cache_bytes: int) -> None:
+    def __init__(
+        self,
+        models: Models,
+        max_batch: int,
+        cache_bytes: int,
+        clock: Callable[[], float] | None = None,
+    ) -> None:
         self.models = models
+        self._clock = clock or time.perf_counter
         self.max_batch = max_batch
         self.cache_bytes = cache_bytes
         self.waiting: deque[Job] = deque()
@@ -97,17 +105,17 @@ class ContinuousBatch:
 
     def turn(self) -> list[Job]:
         """Bring every text a round further; return the jobs of which there is news."""
-        start, before = time.perf_counter(), self._counts["tokens"]
+        start, before = self._clock(), self._counts["tokens"]
         self.waiting += [self._arrivals.popleft() for _ in range(len(self._arrivals))]
         news = self._let_leave()
         self._admit()
         news += self._read_prompts()
         self._make_room()
         self._most_bytes = max(self._most_bytes, self.bytes_held())
-        rounds = time.perf_counter()
+        rounds = self._clock()
         for lane in [*self.lanes]:
             news += self._write(lane)
-        end = time.perf_counter()
+        end = self._clock()
         if self.lanes:
             self._seconds.append(end - rounds)
         self._turns.append((end - start, self._counts["tokens"] - before))
@@ -218,7 +226,7 @@ class ContinuousBatch:
                 reading = self.readings[0]
             else:
                 reading = min(self.readings, key=lambda each: each.unread)
-            start = time.perf_counter()
+            start = self._clock()
             try:
                 if not reading.readers:
                     self.models.begin(reading)
@@ -231,7 +239,7 @@ class ContinuousBatch:
                 reading.job.fail(error)
                 failed.append(reading.job)
                 continue
-            seconds = time.perf_counter() - start
+            seconds = self._clock() - start
             spent += seconds
             if n >= SMALLEST:
                 self._rate = (self._rate or n / seconds) * 0.6 + 0.4 * n / seconds

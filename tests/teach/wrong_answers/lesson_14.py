@@ -459,3 +459,48 @@ for name, old, new in (
     ("less_than_promised", "mean <= between", "mean < between"),
 ):
     ANSWERS.changed("14.4", name, old, new)
+
+
+# ------------------------------------------------------------------ 14.5 how many may come
+
+
+@right("14.5")
+def by_the_formula(seconds, stay):
+    rate = 2 * (stay - seconds) / (seconds * (2 * stay - seconds))
+    return np.array([rate, rate * stay])
+
+
+@right("14.5")
+def crowd_by_its_parts(seconds, stay):
+    wait = stay - seconds
+    load = 1 - (seconds / 2) / (wait + seconds / 2)
+    return load / seconds, load + load / seconds * wait  # who is written, who waits
+
+
+@wrong("14.5", like="a_whole_text_is_left")
+def forgets_the_half(seconds, stay):
+    wait = stay - seconds
+    return wait / stay / seconds, wait / seconds
+
+
+@wrong("14.5", like="only_who_waits")
+def those_in_the_queue(seconds, stay):
+    rate = by_the_formula(seconds, stay)[0]
+    return rate, rate * (stay - seconds)
+
+
+@wrong("14.5", like="always_full")
+def as_many_as_it_can(seconds, stay):
+    return 1 / seconds, stay / seconds
+
+
+@wrong("14.5")
+def the_other_way_round(seconds, stay):
+    rate, crowd = by_the_formula(seconds, stay)
+    return crowd, rate
+
+
+@wrong("14.5")
+def fails_if_nobody_may_wait(seconds, stay):
+    load = 1 / (1 + seconds / 2 / (stay - seconds))
+    return load / seconds, load / seconds * stay

@@ -9,10 +9,11 @@ from lablib.course.checks.comparing import compare
 from lablib.course.checks.exercises import Exercise, Wrong
 from lablib.course.lessons.edges import edges, refuse_changes
 from lablib.course.lessons.lesson_14.exercises_promises import PROMISES
+from lablib.course.lessons.lesson_14.exercises_waiting import WAITING
 
 import numpy as np
 
-__all__ = ["LEFT", "PROMISES", "SEED", "WAITS"]
+__all__ = ["LEFT", "PROMISES", "SEED", "WAITING", "WAITS"]
 
 # ------------------------------------------------------------------ 14.1 who waits
 
