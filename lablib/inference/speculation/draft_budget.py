@@ -21,7 +21,6 @@ come from earlier rounds. So the text is distributed as the target's alone.
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
-from time import perf_counter
 from typing import Any
 
 from lablib.inference.decoding.rows import Verdict
@@ -44,6 +43,7 @@ _EDGES = np.array([0.3, 0.5, 0.7, 0.85, 0.95, 0.99])  # between classes of a dra
 _MIDDLES = np.array([0.15, 0.4, 0.6, 0.78, 0.9, 0.97, 0.99])  # what they promise at first
 _LATELY = 0.125  # rounds without drafts, faded, below which two are tried
 _LEAST = 0.1  # of the price of such a round, that one of fewer rows has at least
+_RIDGE = 0.01  # of the squares, that stands for rounds which tell prices apart
 _ODD = 2.0  # a round that took this many times as long as expected is an accident: cut it
 
 
@@ -96,79 +96,58 @@ class Rates:
         np.add.at(self._kept, classes, kept)
 
 
-class Line:
-    """Seconds by a number of things, as a straight line that follows the latest."""
-
-    def __init__(self) -> None:
-        self._sums = np.zeros(5)  # of 1, n, n², seconds, n · seconds
-
-    def learn(self, n: int, seconds: float, keep: float) -> None:
-        """Learn that n things took so long."""
-        self._sums = self._sums * keep + [1.0, n, n * n, seconds, n * seconds]
-
-    @property
-    def is_known(self) -> bool:
-        """Return whether there is anything to go by."""
-        return bool(self._sums[0])
-
-    @property
-    def fit(self) -> tuple[float, float]:
-        """Return the seconds at 0 things, and for each more; of one n alone all are for each."""
-        count, n, square, seconds, product = self._sums
-        spread = count * square - n * n
-        if spread <= 1e-6 * count * square:
-            return 0.0, seconds / n if n else 0.0
-        slope = min(max(0.0, (count * product - n * seconds) / spread), seconds / n)
-        return (seconds - slope * n) / count, slope
-
-
 class Prices:
-    """What rounds take: those without drafts, and those with, by tokens read and places drafted."""
+    """What rounds take: those without drafts, and those with, by tokens read and by columns.
+
+    Within the columns that are drafted a place costs its reading. A column costs all rows a draft,
+    and the parts of a forward and of its judgement that packing does not spare.
+    """
 
     def __init__(self, keep: float, costs: Costs | None) -> None:
         self._keep = keep
         self._costs = costs
-        self._reading, self._drafting = Line(), Line()
         self._plain = np.zeros(3)  # of 1, rows, seconds, over rounds without drafts; they fade
+        self._squares, self._products = np.zeros((3, 3)), np.zeros(3)  # normal equations of others
+        self._fit = np.zeros(3)  # seconds of a round, of a token read, of a place drafted
 
     @property
     def known(self) -> tuple[bool, bool]:
         """Return whether rounds without drafts, and with, were timed lately."""
         if self._costs is not None:
             return True, True
-        return self._plain[0] > _LATELY, self._drafting.is_known
+        return bool(self._plain[0] > _LATELY), bool(self._squares[0, 0])
 
     def of_round(self, rows: int, drafts: int, depth: int) -> float:
         """Price a round of so many rows: drafts that the target reads, and places drafted."""
         if self._costs is not None:
             return self._costs.forward(rows + drafts) + depth * self._costs.draft
-        at, slope = self._reading.fit
-        if not depth:  # a forward over single tokens is quicker than the line says
+        if not depth:  # a forward over single tokens is quicker than the others say
             n, plain_rows, seconds = self._plain
-            return max(seconds / n + slope * (rows - plain_rows / n), _LEAST * seconds / n)
-        start, draft = self._drafting.fit
-        return at + slope * (rows + drafts) + start + draft * depth
+            mean = float(seconds / n)
+            return max(mean + self._fit[1] * (rows - plain_rows / n), _LEAST * mean)
+        return float(self._fit @ [1.0, rows + drafts, rows * depth])
 
     def steps(self, rows: int, most: int) -> list[float]:
         """Return what the target's reading one draft takes, then another, and so on; convex."""
         if self._costs is None:
-            return [self._reading.fit[1]]
+            return [float(self._fit[1])]
         return convex_steps([self._costs.forward(rows + i) for i in range(most + 1)])
 
-    def learn(self, rows: int, drafts: int, depth: int, drafting: float, seconds: float) -> None:
-        """Learn what a round took, ``drafting`` of it before the target read."""
+    def learn(self, rows: int, drafts: int, depth: int, seconds: float) -> None:
+        """Learn what a round took."""
         if all(self.known):
             expected = self.of_round(rows, drafts, depth)
             seconds = min(max(seconds, expected / _ODD), _ODD * expected)
-            drafting = min(drafting, seconds)
         self._plain *= self._keep
-        if depth:
-            self._drafting.learn(depth, drafting, self._keep)
-            self._reading.learn(rows + drafts, seconds - drafting, self._keep)
-        else:
+        if not depth:
             self._plain += [1.0, rows, seconds]
-            if not self._reading.is_known:
-                self._reading.learn(rows, seconds, self._keep)
+            return
+        things = np.array([1.0, rows + drafts, rows * depth])
+        self._squares = self._squares * self._keep + np.outer(things, things)
+        self._products = self._products * self._keep + things * seconds
+        # A little is added to the diagonal, where rounds were all alike, and no price is negative.
+        ridge = _RIDGE * np.diag(np.diag(self._squares))
+        self._fit = np.maximum(np.linalg.solve(self._squares + ridge, self._products), 0.0)
 
 
 def convex_steps(prices: Sequence[float]) -> list[float]:
@@ -255,7 +234,6 @@ class DraftBudget:
         self._begin_round()
 
     def _begin_round(self) -> None:
-        self._start, self._drafting = perf_counter(), 0.0
         self._classes: np.ndarray | None = None  # (B, γ), of the confidence of each draft
         self._numbers: list[int] = []
         self._rate, self._depth = 0.0, 0  # tokens a second that are promised, places drafted
@@ -348,7 +326,7 @@ class DraftBudget:
         survival = np.cumprod(self._chances(proposal, depth), axis=1)
         ends = _ends(np.array(proposal.tokens), [row.stops for row in rows])
         survival = np.where(np.arange(depth) < np.minimum(given, ends)[:, None], survival, 0.0)
-        self._drafting, self._depth = perf_counter() - self._start, depth
+        self._depth = depth
         steps = self._prices.steps(len(rows), int(given.sum()))
         found = allocate(survival, steps, self._rate)
         most = max(found)
@@ -379,7 +357,7 @@ class DraftBudget:
             self._learn_rates(verdicts)
         if seconds is not None and self.costs is None:
             drafts = sum(len(each.drafted) for each in verdicts)
-            self._prices.learn(len(verdicts), drafts, self._depth, self._drafting, seconds)
+            self._prices.learn(len(verdicts), drafts, self._depth, seconds)
         self._wait = 1
         self._depth = 0
 
