@@ -1,4 +1,4 @@
-"""How much of a prompt is read at once, so that those who write wait so long and no longer."""
+"""Says what part of a prompt is read at once, while others who write wait, and not for long."""
 
 import math
 from collections import deque
@@ -47,10 +47,10 @@ class Pace:
         if seconds == math.inf:
             return min(self.step_size, unread)
         wide = self._rates[True] or self._rates[False]
-        few = self._rates[False] or wide
-        gain = min(max(wide / few, 1.0), MORE) if few else 1.0
+        narrow = self._rates[False] or wide
+        gain = min(max(wide / narrow, 1.0), MORE) if narrow else 1.0
         if wide * seconds * gain >= WIDE:
             n = max(WIDE, int(wide * seconds))
         else:
-            n = min(WIDE - 1, int(few * seconds))
+            n = min(WIDE - 1, int(narrow * seconds))
         return min(max(SMALLEST, min(n, most)), self.step_size, unread)
