@@ -181,10 +181,9 @@ def test_what_a_processor_raises_says_whose_it_is_and_where(model):
 
     for n in (1, 2):
         with pytest.raises(LookupError) as caught:
-            lablib.sample_n(model, [1, 2], n, max_tokens=5, seed=0, logits_processors=[mine])
-        assert caught.value.__notes__ == [
-            "This is the logits processor mine, after 4 tokens of text."
-        ]
+            sample_n(model, [1, 2], n, max_tokens=5, seed=0, logits_processors=[mine])
+        (note,) = caught.value.__notes__
+        assert note == "This is the logits processor mine, after 4 tokens of text."
 
 
 def test_what_a_processor_returns_is_checked_in_batches(model):
