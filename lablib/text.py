@@ -23,6 +23,8 @@ from lablib.validation import BadType, flag, sequence
 import mlx.core as mx
 import numpy as np
 
+_SEVERAL = " (of several prompts, or with n=)"
+
 Several = list[str] | list[list[int]] | list[mx.array] | tuple[str | Sequence[int] | mx.array, ...]
 
 
@@ -192,7 +194,8 @@ def generate(
     is_several = _is_several(prompt) or _is_several(messages)
     side_by_side = is_several or n is not None
     known = SeveralKeywords.__annotations__ if side_by_side else {}
-    check_options(generate, options, {**TextKeywords.__annotations__, **known})
+    only_several = dict.fromkeys(SeveralKeywords.__annotations__, _SEVERAL)
+    check_options(generate, options, {**TextKeywords.__annotations__, **known}, **only_several)
     flag("progress", progress)
     if options.get("stream") is True:
         raise BadType("stream must be an int, of the seed; pieces of text come from stream()")

@@ -39,6 +39,7 @@ _ELSEWHERE = {
     "beam_width": "lablib.inference.beam_search(lm, prompt, width)",
     "length_penalty": "length_power=, of lablib.inference.beam_search",
     "batch_size": "max_batch=, of several texts",
+    "options": "its fields, each a keyword: temperature=, top_p=, ...",
     "sampling_params": "its fields, each a keyword: temperature=, top_p=, ...",
     "generation_config": "its fields, each a keyword: temperature=, top_p=, ...",
     "logits_processor": "logits_processors=",

@@ -276,7 +276,7 @@ def speculative_batch(
         >>> len(rows), rows.stats["rounds"] > 0
         (2, True)
     """
-    check_options(speculative_batch, options)
+    check_options(speculative_batch, options, trace=" (of one text: speculative_decode has it)")
     drafter = as_drafter(draft_model)
     return complete(target, prompts, drafter, name="target", **options).join()
 

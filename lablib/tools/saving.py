@@ -49,7 +49,8 @@ def save(
         True
     """
     if not isinstance(model, LanguageModel):
-        raise BadType(f"model must be a LanguageModel, got {type(model).__name__}")
+        cure = "mlx-lm's own are saved by mlx_lm.utils.save"
+        raise BadType(f"model must be a LanguageModel, got {type(model).__name__}: {cure}")
     check_dtype(dtype)
     weights = dict(tree_flatten(model.parameters()))
     if not all(mx.issubdtype(weight.dtype, mx.floating) for weight in weights.values()):

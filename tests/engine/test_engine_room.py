@@ -4,11 +4,10 @@ import asyncio
 import math
 from itertools import pairwise
 from statistics import median
-from types import SimpleNamespace
 
 import lablib
 from lablib.cache import kv
-from lablib.inference.engine import continuous_batch, job, lane
+from lablib.inference.engine import continuous_batch, job, pace
 from lablib.inference.engine.footprint import Footprint
 
 import mlx.core as mx
@@ -29,12 +28,7 @@ async def until(condition):
 
 # --- prompts in pieces ------------------------------------------------------------------------
 def test_a_long_prompt_is_read_in_pieces_between_the_others_tokens(model, serve, monkeypatch):
-    patience = continuous_batch.ContinuousBatch._patience
-    monkeypatch.setattr(
-        continuous_batch.ContinuousBatch,
-        "_patience",
-        lambda self: math.inf if patience(self) == math.inf else 1e-9,  # a piece a turn
-    )
+    monkeypatch.setattr(pace, "PATIENCE", 1e-9)  # a piece a turn
 
     async def client(engine):
         others = [asyncio.create_task(engine.generate(PROMPT, **LONG)) for _ in range(3)]
@@ -53,20 +47,36 @@ def test_a_long_prompt_is_read_in_pieces_between_the_others_tokens(model, serve,
     assert set(between) <= {(3, 1), (4, 1)}  # after each piece all others get a token
 
 
-def test_pieces_take_one_and_three_quarters_of_a_round(model, tokenizer):
-    batch = lablib.Engine(model, tokenizer)._batch
-    reading = SimpleNamespace(unread=10_000, most=10_000)
-    batch._rate = 1000.0
-    assert batch._piece(reading, 0.05) == 50
-    assert batch._piece(reading, 1e-6) == continuous_batch.SMALLEST
-    assert batch._piece(reading, 100.0) == batch._piece(reading, math.inf) == 512
-    assert batch._patience() == math.inf
-    batch.lanes = [lane.Lane(True)]
-    batch.lanes[0].jobs = [None] * 4
-    batch._seconds.extend([0.1, 0.1, 7.0])
-    assert batch._patience() == pytest.approx(0.175)
-    batch.readings = [reading] * 8  # who waits may be more than who writes
-    assert batch._patience() == pytest.approx(0.35)
+def test_pieces_take_one_and_three_quarters_of_a_round():
+    mine = pace.Pace(512)
+    mine.read(400, 0.4)
+    assert mine.piece(10_000, 10_000, 0.05) == 50
+    assert mine.piece(10_000, 30, 0.05) == 30
+    assert mine.piece(10, 10_000, 0.05) == 10
+    assert mine.piece(10_000, 10_000, 1e-6) == pace.SMALLEST
+    assert mine.piece(10_000, 10_000, 100.0) == mine.piece(10_000, 64, math.inf) == 512
+    assert mine.patience(1, 0) == math.inf
+    for seconds in (0.1, 0.1, 7.0):
+        mine.wrote(seconds)
+    assert mine.patience(1, 4) == pytest.approx(0.175)
+    assert mine.patience(8, 4) == pytest.approx(0.35)  # who waits may be more than who writes
+
+
+def stepped(tokens):
+    """Return a forward's seconds where kernels read 9 to 20 tokens alike."""
+    return 0.01 + 0.001 * (tokens if tokens > 20 or tokens < 9 else 20)
+
+
+@pytest.mark.parametrize(("rounds", "usual"), [(0.02, 25), (0.0145, 20), (0.009, 5)])
+def test_a_piece_is_wide_where_that_costs_no_more(rounds, usual):
+    mine = pace.Pace(512)
+    mine.read(512, stepped(512))
+    mine.wrote(rounds)
+    pieces = []
+    for _ in range(60):
+        pieces.append(mine.piece(10_000, 64, mine.patience(1, 8)))
+        mine.read(pieces[-1], stepped(pieces[-1]))
+    assert set(pieces[30:]) == {usual}
 
 
 class Priced(Ragged):

@@ -86,6 +86,13 @@ def test_every_public_function_and_class_refuses_one(name: str, given: dict[str,
         (lambda: lablib.best_of_n(None, [1], reward_fn=len), "(here it is score_fn=); best_of_n"),
         (lambda: lablib.majority_vote(None, [1], extrct=len), "(did you mean extract?); majority"),
         (lambda: lablib.speculative_decode(None, None, [1], gamma=3), "is draft_tokens=); specul"),
+        (lambda: lablib.generate(None, None, "x", max_batch=2), "(of several prompts, or with n=)"),
+        (lambda: lablib.generate(None, None, "x", options=1), "(here it is its fields, each a"),
+        (lambda: lablib.sample_many(None, [[1]], progress=True), "(samples, vote_many and best_of"),
+        (
+            lambda: lablib.speculative_batch(None, None, [], trace=True),
+            "speculative_decode has",
+        ),
     ],
 )
 def test_the_nearest_option_is_named(call: Any, said: str) -> None:
@@ -176,6 +183,7 @@ def test_how_many_logprobs_is_another_option() -> None:
         (lambda: lablib.Completion("x").usage, "here it is stats, with prompt_tokens and tokens"),
         (lambda: lablib.sample_n(len, ["x", "y"], 4), "several are for samples, sample_many"),
         (lambda: lablib.sample_n(lablib.load("draft")[0], "x", 4), "encode it, or give tokenizer="),
+        (lambda: lablib.save(len, None, "x"), "mlx-lm's own are saved by mlx_lm.utils.save"),
     ],
 )
 def test_a_habit_from_elsewhere_is_told_what_stands_here(call: Any, said: str) -> None:

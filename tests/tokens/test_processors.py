@@ -173,6 +173,19 @@ def test_generate_takes_them_for_several_prompts():
     assert all(each.strip() and each.replace(" ", "").isdigit() for each in found)
 
 
+def test_what_a_processor_raises_says_whose_it_is_and_where(model):
+    def mine(tokens, logits):
+        if tokens.size == 4:
+            raise LookupError("nothing there")
+        return logits
+
+    for n in (1, 2):
+        with pytest.raises(LookupError) as caught:
+            sample_n(model, [1, 2], n, max_tokens=5, seed=0, logits_processors=[mine])
+        (note,) = caught.value.__notes__
+        assert note == "This is the logits processor mine, after 4 tokens of text."
+
+
 def test_what_a_processor_returns_is_checked_in_batches(model):
     how = {**OPTIONS, "logits_processors": [lambda tokens, logits: logits[:, :3]]}
     with pytest.raises(ValueError, match=r"a logits processor must return an mx.array of shape"):

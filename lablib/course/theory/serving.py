@@ -12,10 +12,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from math import inf
-from statistics import median
 
-from lablib.inference.engine.continuous_batch import PATIENCE, SMALL, SMALLEST
 from lablib.inference.engine.lane import FIRST_PIECE
+from lablib.inference.engine.pace import SMALL, Pace
 from lablib.validation import BadValue, integer, number
 
 import numpy as np
@@ -142,9 +141,8 @@ class _Server:
         self.reading: list[_Text] = []
         self.writing: list[_Text] = []
         self._oldest_first = False
-        self._rate = 0.0  # tokens of prompts a second, lately
+        self._pace = Pace(_MOST)
         self._rounds = [prices.round(rows) for rows in range(1, most + 1)]
-        self._lately: deque[float] = deque(maxlen=32)  # seconds of rounds
         self._left = 0  # rows of the turn before, if some have left
 
     @property
@@ -160,7 +158,7 @@ class _Server:
             text.times.append(now)
         stay = [text for text in self.writing if len(text.times) < text.asked.tokens]
         if stay:
-            self._lately.append(seconds)
+            self._pace.wrote(seconds)
         self._left = len(self.writing) if 0 < len(stay) < len(self.writing) else 0
         self.writing = stay
         return now
@@ -168,18 +166,18 @@ class _Server:
     def _read(self) -> float:
         """Read pieces, as long as those who write may wait; return how long it took."""
         self._oldest_first = not self._oldest_first
-        patience, spent, joined = self._patience(), 0.0, 0
+        writing = len(self.writing) if self.in_pieces else 0
+        patience, spent, joined = self._pace.patience(len(self.reading), writing), 0.0, 0
         while self.reading and spent < patience:
             by_age = self._oldest_first or not self.in_pieces
             text = self.reading[0] if by_age else min(self.reading, key=lambda text: text.unread)
-            n = self._piece(text, patience - spent)
+            n = self._pace.piece(text.unread, text.most, patience - spent)
             if spent and n < min(text.unread, SMALL):  # in the next turn it is a larger one
                 break
             seconds = self.prices.read(n)
             spent += seconds
             text.unread, text.most = text.unread - n, 2 * text.most
-            if n >= SMALLEST and seconds:
-                self._rate = (self._rate or n / seconds) * 0.6 + 0.4 * n / seconds
+            self._pace.read(n, seconds)
             if not text.unread:
                 self.reading.remove(text)
                 self.writing.append(text)
@@ -189,19 +187,6 @@ class _Server:
         if joined:  # the caches are copied, once for those who join and those who have left
             return spent + self.prices.join(len(self.writing))
         return spent + (self.prices.leave(self._left) if self._left else 0.0)
-
-    def _patience(self) -> float:
-        if not self.writing or not self.in_pieces:
-            return inf
-        if not self.reading:
-            return 0.0
-        usual = median(self._lately or self._rounds[:1])
-        return PATIENCE * usual * max(1.0, len(self.reading) / len(self.writing))
-
-    def _piece(self, text: _Text, seconds: float) -> int:
-        if seconds == inf:
-            return min(_MOST, text.unread)
-        return min(max(SMALLEST, int(min(self._rate * seconds, text.most))), _MOST, text.unread)
 
 
 def simulate(

@@ -32,6 +32,7 @@ _HINTS = {
     name: f" (here it is options=, a SamplerOptions({name}=...) for each prompt)"
     for name in SamplerOptions.names()
 }
+_HINTS["progress"] = " (samples, vote_many and best_of_n_many have it)"
 
 
 def sample_many(

@@ -16,11 +16,10 @@ from typing import Any
 
 from lablib.inference.engine.job import Job
 from lablib.inference.engine.lane import SPARE, Lane, Models, Reading
+from lablib.inference.engine.pace import SMALL, Pace
 from lablib.validation import BadValue
 
-PATIENCE = 1.75  # rounds that a text waits in a turn for those who read, if they are not more
 _BUFFER = 256  # tokens by which mlx-lm's caches grow
-SMALLEST, SMALL = 4, 32  # tokens of a piece of a prompt: at least; more are worth waiting for
 _LATELY = 256  # turns and first tokens that the counts look back over
 
 
@@ -53,8 +52,7 @@ class ContinuousBatch:
         self.lanes: list[Lane] = []
         self._arrivals: deque[Job] = deque()
         self._some_cancelled = False
-        self._rate = 0.0  # tokens of prompts a second, lately
-        self._seconds: deque[float] = deque(maxlen=32)  # of the rounds of a turn
+        self.pace = Pace(models.step_size)
         self._turns: deque[tuple[float, int]] = deque(maxlen=_LATELY)  # seconds, tokens
         self._firsts: deque[float] = deque(maxlen=_LATELY)  # seconds to a first token
         self._counts = dict.fromkeys(("finished", "cancelled", "failed", "evicted", "tokens"), 0)
@@ -117,7 +115,7 @@ class ContinuousBatch:
             news += self._write(lane)
         end = self._clock()
         if self.lanes:
-            self._seconds.append(end - rounds)
+            self.pace.wrote(end - rounds)
         self._turns.append((end - start, self._counts["tokens"] - before))
         for job in news:
             if job.ended:
@@ -217,7 +215,8 @@ class ContinuousBatch:
         Where nobody writes, one is read whole.
         """
         self._is_oldest_first = not self._is_oldest_first
-        patience = self._patience()
+        writing = sum(len(lane.jobs) for lane in self.lanes)
+        patience = self.pace.patience(len(self.readings), writing)
         spent = 0.0
         failed: list[Job] = []
         joins: list[Lane] = []
@@ -230,7 +229,7 @@ class ContinuousBatch:
             try:
                 if not reading.readers:
                     self.models.begin(reading)
-                n = self._piece(reading, patience - spent)
+                n = self.pace.piece(reading.unread, reading.most, patience - spent)
                 if spent and n < min(reading.unread, SMALL):  # in the next turn it is a larger one
                     break
                 reading.read(n)
@@ -241,8 +240,7 @@ class ContinuousBatch:
                 continue
             seconds = self._clock() - start
             spent += seconds
-            if n >= SMALLEST:
-                self._rate = (self._rate or n / seconds) * 0.6 + 0.4 * n / seconds
+            self.pace.read(n, seconds)
             if not reading.unread:
                 self.readings.remove(reading)
                 self.models.keep(reading)
@@ -253,20 +251,6 @@ class ContinuousBatch:
         for lane in dict.fromkeys(joins):
             failed += self._join(lane)
         return failed
-
-    def _patience(self) -> float:
-        """Return the seconds in a turn for which those who write may wait for those who read."""
-        if not self.lanes:
-            return math.inf
-        writing = sum(len(lane.jobs) for lane in self.lanes)
-        return PATIENCE * median(self._seconds) * max(1.0, len(self.readings) / writing)
-
-    def _piece(self, reading: Reading, seconds: float) -> int:
-        """Return how many tokens to read next, in about so many seconds."""
-        if seconds == math.inf:
-            return min(self.models.step_size, reading.unread)
-        n = max(SMALLEST, int(min(self._rate * seconds, reading.most)))
-        return min(n, self.models.step_size, reading.unread)
 
     def _lane_of(self, reading: Reading) -> Lane:
         """Return the lane where a text costs the least padding, or a new one.

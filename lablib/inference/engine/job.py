@@ -6,9 +6,8 @@ from typing import Any, NamedTuple
 
 from lablib.inference.arguments import Request
 from lablib.inference.decoding.rows import Verdict, no_counts, with_ratios
-from lablib.inference.sampling.processors import LogitsProcessor, TextProcessors, copies
+from lablib.inference.sampling.processors import LogitsProcessor, TextProcessors, called, copies
 from lablib.inference.sampling.row import Row
-from lablib.validation import returned
 
 import mlx.core as mx
 
@@ -126,7 +125,7 @@ class Guard:
         changed = logits
         try:
             for processor in self._processors:
-                changed = returned("a logits processor", processor(tokens, changed), logits)
+                changed = called(processor, tokens, changed)
             mx.eval(changed)  # what can't be computed fails here, not in the batch
         except Exception as error:  # of whatever kind: it is the caller's
             self._failures.append(error)

@@ -79,7 +79,7 @@ class TextProcessors:
             processors = copies(self._after[path[:-1]] if path else self.settled)
             self._after[path] = processors
         for processor in processors:
-            logits = returned("a logits processor", processor(tokens, logits), logits)
+            logits = called(processor, tokens, logits)
         return logits
 
     def end_round(self) -> None:
@@ -91,6 +91,17 @@ class TextProcessors:
     def _begin_round(self) -> None:
         self._tokens = mx.array(self._text, mx.int32)
         self._after: dict[tuple[int, ...], Sequence[LogitsProcessor]] = {}  # by the drafts
+
+
+def called(processor: LogitsProcessor, tokens: mx.array, logits: mx.array) -> mx.array:
+    """Return what a processor makes of ``logits (1, V)``; what it raises says where that was."""
+    try:
+        changed = processor(tokens, logits)
+    except Exception as error:  # the caller's own
+        name = getattr(processor, "__name__", type(processor).__name__)
+        error.add_note(f"This is the logits processor {name}, after {tokens.size} tokens of text.")
+        raise
+    return returned("a logits processor", changed, logits)
 
 
 def copies(processors: Sequence[LogitsProcessor]) -> list[LogitsProcessor]:
