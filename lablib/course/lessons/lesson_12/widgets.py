@@ -7,6 +7,7 @@ from lablib.course.lessons.lesson_12 import runs
 from lablib.course.lessons.lesson_12.table import Row
 from lablib.course.plots.chart import Chart, ChartExplorer
 from lablib.course.plots.charts import axis, curves, panel
+from lablib.course.plots.dots import dots
 from lablib.course.plots.explorer import Explorer, choice, slider
 from lablib.course.plots.marks import DARK, LIGHT, REST, bars_across, number, ranked
 from lablib.course.plots.pictures import COLOURS, visible
@@ -222,17 +223,22 @@ def differences(rows: Sequence[Row]) -> Chart:
     """
     looks = {runs.HELD: COLOURS[2], runs.REFUTED: COLOURS[5], runs.OPEN: "#555555"}
     drawn = [(row, row.points) for row in rows if row.points is not None]
-    marks: list[dict[str, Any]] = [{"rule": {"x": 0}, "dash": "5 3"}]
-    for place, (row, found) in enumerate(drawn):
-        ends = [[100 * end, -place] for end in (found.low, found.high)]
-        look = {"colour": looks[row.verdict]}
-        note = f"{row.claim}: {row.here}, {row.verdict}."
-        marks += [{"line": ends, "wide": 3, **look}, {"dot": [100 * found.value, -place]}]
-        marks[-1] |= {"r": 6, "note": note, **look}
-    widest = max(abs(100 * end) for _, found in drawn for end in (found.low, found.high))
-    x = axis(-1.1 * widest, 1.1 * widest, "points of a hundred", grid=True)
-    names = [(-place, row.claim) for place, (row, _) in enumerate(drawn)]
-    y = axis(0.5 - len(drawn), 0.5, "", names, bare=True)
-    title = "differences, with 95 % intervals"
-    view = panel(title, x, y, side=330, high=30 * len(drawn))
-    return Chart([view], [marks], [(looks[name], name) for name in looks])
+    found = {
+        verdict: {
+            row.claim: tuple(100 * x for x in (each.value, each.low, each.high))
+            for row, each in drawn
+            if row.verdict == verdict
+        }
+        for verdict in looks
+    }
+    widest = 1.1 * max(abs(x) for each in found.values() for three in each.values() for x in three)
+    return dots(
+        found,
+        "points of a hundred",
+        "differences, with 95 % intervals",
+        rows=[row.claim for row, _ in drawn],
+        colours=[*looks.values()],
+        rule=0,
+        ends=(-widest, widest),
+        side=330,
+    )
