@@ -2,7 +2,6 @@
 
 from lablib.course.plots.dots import APART, dots
 
-import pytest
 from oracles.drawn import charted
 
 
@@ -29,4 +28,5 @@ def test_series_share_a_row_and_a_second_one_is_a_ring():
     assert found == wanted
     assert [name for _, name in chart.keys] == ["made", "tried"]
     low, high = chart.panels[0]["x"]["ends"]
-    assert low < 0 and high > 4
+    assert low < 0
+    assert high > 4
