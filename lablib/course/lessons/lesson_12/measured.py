@@ -44,31 +44,20 @@ def answered(
     model: Any, tokenizer: Any, asked: list[tuple[int, Fact]], greedy: bool
 ) -> Iterator[Record]:
     """Yield what a model answers to questions ``(number, fact)``, 8 times; once greedily, too."""
-    many = written(model, tokenizer, asked)
+    prompts = [fact.prompt for _, fact in asked]
+    longest = [len(tokenizer.encode(" " + fact.truth)) + 3 for _, fact in asked]
+    how: Any = {"max_batch": 64, "max_tokens": longest, "stop": "\n", "tokenizer": tokenizer}
+    cold = lablib.SamplerOptions(temperature=0.0)
+    warm = [lablib.SamplerOptions(temperature=HEAT, seed=number) for number, _ in asked]
+    many = lablib.sample_many(model, prompts, warm, SAMPLES, **how)
     records = [
         {"number": n, **record(tokenizer, each)} for (n, _), each in zip(asked, many, strict=True)
     ]
     if greedy:
-        cold = lablib.SamplerOptions(temperature=0.0)
-        ones = written(model, tokenizer, asked, [cold] * len(asked), 1)
+        ones = lablib.sample_many(model, prompts, cold, **how)
         for each, one in zip(records, ones, strict=True):
             each["greedy"] = record(tokenizer, one)["texts"][0][0]
     yield from records
-
-
-def written(
-    model: Any,
-    tokenizer: Any,
-    asked: list[tuple[int, Fact]],
-    options: list[lablib.SamplerOptions] | None = None,
-    n: int = SAMPLES,
-) -> list[Samples]:
-    """Return ``n`` answers to each question; unless options are given its number is the seed."""
-    warm = [lablib.SamplerOptions(temperature=HEAT, seed=number) for number, _ in asked]
-    prompts = [fact.prompt for _, fact in asked]
-    longest = [len(tokenizer.encode(" " + fact.truth)) + 3 for _, fact in asked]
-    how: Any = {"max_batch": 64, "max_tokens": longest, "stop": "\n", "tokenizer": tokenizer}
-    return lablib.sample_many(model, prompts, options or warm, n, **how)
 
 
 def record(tokenizer: Any, samples: Samples) -> Record:

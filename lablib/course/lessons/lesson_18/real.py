@@ -19,8 +19,8 @@ from typing import Any
 import lablib
 from lablib.cache import kv
 from lablib.course.lessons.lesson_12 import runs
-from lablib.course.lessons.lesson_12.facts import facts
-from lablib.course.lessons.lesson_12.measured import HEAT, PORTION, written
+from lablib.course.lessons.lesson_12.facts import Fact, facts
+from lablib.course.lessons.lesson_12.measured import HEAT, PORTION, SAMPLES
 from lablib.inference import power_sample
 
 import mlx.core as mx
@@ -57,11 +57,18 @@ def sure(model: Any, tokenizer: Any, known: Sequence[Record]) -> Iterator[Record
         texts = [ids_of(tokenizer, text, size) for text, _, size in record["texts"]]
         rows = thought(model, prompt, texts)
         if not same(record, rows):  # a text can be written with other tokens: write it once more
-            (samples,) = written(model, tokenizer, [(number, fact)])
-            ids = {tuple(each): each for each in samples.tokens}
-            rows = thought(model, prompt, [*ids.values()])
+            rows = thought(model, prompt, written(model, tokenizer, number, fact))
         if same(record, rows):
             yield {"number": number, "texts": [said(row) for row in rows]}
+
+
+def written(model: Any, tokenizer: Any, number: int, fact: Fact) -> list[list[int]]:
+    """Return the different texts of a question's samples, drawn again as lesson 12 drew them."""
+    options = lablib.SamplerOptions(temperature=HEAT, seed=number)
+    longest = len(tokenizer.encode(" " + fact.truth)) + 3
+    how: Any = {"max_tokens": longest, "stop": "\n", "tokenizer": tokenizer}
+    (samples,) = lablib.sample_many(model, [fact.prompt], options, SAMPLES, **how)
+    return [*{tuple(each): each for each in samples.tokens}.values()]
 
 
 def ids_of(tokenizer: Any, text: str, size: int) -> list[int]:
