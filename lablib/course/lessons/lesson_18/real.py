@@ -12,7 +12,7 @@ lesson 12's do, and ``sure:2`` measures two portions more and no further.
 import argparse
 import json
 from collections.abc import Iterator, Sequence
-from itertools import islice
+from itertools import islice, takewhile
 from pathlib import Path
 from typing import Any
 
@@ -50,14 +50,14 @@ def sure(model: Any, tokenizer: Any, known: Sequence[Record]) -> Iterator[Record
         tokenizer: its own.
         known: records of lesson 12's ``facts``.
     """
-    every = facts()
+    every, read = facts(), Read(model)
     for record in known:
         number, fact = record["number"], every[record["number"]]
         prompt = tokenizer.encode(fact.prompt)
         texts = [ids_of(tokenizer, text, size) for text, _, size in record["texts"]]
-        rows = thought(model, prompt, texts)
+        rows = thought(read, prompt, texts)
         if not same(record, rows):  # a text can be written with other tokens: write it once more
-            rows = thought(model, prompt, written(model, tokenizer, number, fact))
+            rows = thought(read, prompt, written(model, tokenizer, number, fact))
         if same(record, rows):
             yield {"number": number, "texts": [said(row) for row in rows]}
 
@@ -87,19 +87,37 @@ def same(record: Record, rows: Sequence[np.ndarray]) -> bool:
     )
 
 
-def thought(model: Any, prompt: list[int], texts: list[list[int]]) -> list[np.ndarray]:
+class Read:
+    """A model that has read a prompt, and of the next one only what differs.
+
+    Args:
+        model: any.
+    """
+
+    def __init__(self, model: Any) -> None:
+        self.model, self.cache, self.ids = model, kv.make(model), list[int]()
+
+    def after(self, prompt: list[int]) -> mx.array:
+        """Return the logits behind a prompt, ``(1, 1, V)``."""
+        pairs = zip(self.ids, prompt[:-1], strict=False)
+        shared = len([*takewhile(lambda pair: pair[0] == pair[1], pairs)])
+        kv.trim(self.cache, len(self.ids) - shared)
+        self.ids = prompt
+        return self.model(mx.array([prompt[shared:]]), cache=self.cache)[:, -1:]
+
+
+def thought(read: Read, prompt: list[int], texts: list[list[int]]) -> list[np.ndarray]:
     """Return of each text five numbers of each of its tokens, ``(T, 5)``.
 
     They are the log-probability, that at the temperature at which it was drawn, minus the mean of
     the best 5 log-probabilities, minus the mean of all, and minus the entropy.
     """
-    cache = kv.make(model)
-    first = model(mx.array([prompt]), cache=cache)[:, -1:]
+    first = read.after(prompt)
     longest = max(map(len, texts))
     rows = mx.array([text + [0] * (longest - len(text)) for text in texts])
     logits = mx.broadcast_to(first, (len(texts), 1, first.shape[-1]))
     if longest > 1:
-        later = model(rows[:, :-1], cache=kv.expand(cache, len(texts)))
+        later = read.model(rows[:, :-1], cache=kv.expand(read.cache, len(texts)))
         logits = mx.concatenate([logits, later], axis=1)
     logs, warm = (scaled(logits.astype(mx.float32) / heat) for heat in (1.0, HEAT))
     each = [mx.take_along_axis(x, rows[..., None], axis=-1)[..., 0] for x in (logs, warm)]
