@@ -195,7 +195,12 @@ def test_intervals_are_students():
     mean, half = measured.interval(values)
     low, high = stats.t.interval(0.95, 2, values.mean(), stats.sem(values))
     assert (mean - half, mean + half) == pytest.approx((low, high))
-    assert measured.said(values) == f"{mean:.2f} ± {half:.2f}"
+    assert measured.ends(values) == pytest.approx((mean, low, high))
+    part, whole = np.array([1.0, 2.0, 3.0]), np.array([2.0, 4.0, 6.0])
+    assert measured.ratio(part, whole) == pytest.approx((0.5, 0.5, 0.5))  # no seed strays
+    share, low, high = measured.ratio(np.array([2.0, 2.0, 3.0]), whole)
+    assert share == pytest.approx(7 / 12)
+    assert low < share < high
 
 
 def test_a_replay_gives_up_where_the_engine_does(target):

@@ -5,6 +5,7 @@ they cost the same tokens, and their differences are taken question by question.
 """
 
 from functools import lru_cache
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 from lablib.course.lessons.lesson_12 import runs
@@ -17,18 +18,25 @@ from lablib.course.theory.estimators import wilson_interval
 
 import numpy as np
 
+NAMES = {"single": "one sample", "majority": "majority", "best: likeliest": "the likeliest"}
 HALF = 0.5  # of eight samples the surest four vote: a tenth would be one
 SAID = (0.2, 0.4, 0.6, 0.8)  # edges of chances
 BETTER, WORSE = "right more often", "right less often"
-VERDICTS = {runs.HELD: BETTER, runs.REFUTED: WORSE, runs.OPEN: runs.OPEN}
-MEASURES = {  # as lesson 18 calls them, by what is kept of a text
+OPEN = runs.OPEN
+VERDICTS = {runs.HELD: BETTER, runs.REFUTED: WORSE, runs.OPEN: OPEN}
+WRITTEN = {  # measures of what was written, which lesson 12 kept
+    "log-probability": "mean",
+    "log-probability of the whole text": "sum",
+}
+THOUGHT = {  # measures of all that the model thought, as lesson 18 calls them
     "mean of the best 5": "best 5",
     "its last 2 tokens": "tail",
     "its worst token": "lowest",
     "minus the entropy": "entropy",
-    "log-probability": "mean",
     "self-certainty": "all",
 }
+HALVES = {f"surest half: {name}": kept for name, kept in (WRITTEN | THOUGHT).items()}
+CONFIDENT, LIKELY, POWERED = "each by its confidence", "each by its probability", "p⁴, by weights"
 
 
 class Question(NamedTuple):
@@ -39,8 +47,8 @@ class Question(NamedTuple):
         kind: what it is about.
         truth: its answer.
         answers: of each sample, None for an empty one.
-        sure: of each, by name: what was kept of it, its log-probability "sum", and that by the
-            token, "mean"; ``(8,)``.
+        sure: of each, by name: its log-probability "sum", that by the token, "mean"; and what was
+            kept of it where it was read again; ``(8,)``.
     """
 
     number: int
@@ -57,44 +65,56 @@ class Question(NamedTuple):
 
 @lru_cache
 def questions(model: str = "smollm2") -> list[Question]:
-    """Return the questions of which a run was stored."""
-    every = facts()
-    known = {each["number"]: each for each in runs.stored(real.name_of("facts", model))}
-    found = []
-    for record in real.stored("sure", model):
-        number = record["number"]
-        texts, of = known[number]["texts"], known[number]["of"]
-        rows = [
-            [log, log / size, *kept]
-            for (_, log, size), kept in zip(texts, record["texts"], strict=True)
-        ]
-        which = [runs.LETTERS.index(letter) for letter in of]
-        columns = np.array(rows)[which].T
-        sure = dict(zip(("sum", "mean", *real.KEPT), columns, strict=True))
+    """Return the questions that a model was asked, with what is known of its samples."""
+    every, found = facts(), []
+    part = real.STORED / f"{real.name_of('sure', model)}.json"
+    kept = {each["number"]: each for each in real.stored("sure", model)} if part.exists() else {}
+    for record in runs.stored(real.name_of("facts", model)):
+        texts, number = record["texts"], record["number"]
+        which = [runs.LETTERS.index(letter) for letter in record["of"]]
+        logs = np.array([[log, log / size] for _, log, size in texts])
+        sure = dict(zip(("sum", "mean"), logs[which].T, strict=True))
+        if number in kept:
+            columns = np.array(kept[number]["texts"])[which].T
+            sure |= dict(zip(real.KEPT, columns, strict=True))
         answers = [answer(texts[i][0]) or None for i in which]
         found.append(Question(number, every[number].kind, every[number].truth, answers, sure))
     return found
 
 
-def sampled(question: Question) -> Sampled:
-    """Return a question's samples with what each way to choose weighs them by."""
+def weights_of(question: Question) -> dict[str, np.ndarray]:
+    """Return the logarithms by which each way to vote weighs a question's samples, ``(8,)``."""
     sure = question.sure
-    weights = {name: surest(sure[kept], HALF) for name, kept in MEASURES.items()}
-    weights["each by its confidence"] = np.log(sure["best 5"])
-    weights["each by its probability"] = sure["sum"]
-    # Drawn at a temperature, so that what is weighed is p⁴ over the chance of being drawn.
-    weights["p⁴, by weights"] = real.POWER * sure["sum"] - sure["warm"]
-    return Sampled(
-        question.truth, question.answers, {"the likeliest": sure["sum"].tolist()}, weights
-    )
+    weights = {way: surest(sure[kept], HALF) for way, kept in HALVES.items() if kept in sure} | {
+        LIKELY: sure["sum"]
+    }
+    if "warm" in sure:
+        weights[CONFIDENT] = np.log(sure["best 5"])
+        # Drawn at a temperature, so that what is weighed is p⁴ over the chance of being drawn.
+        weights[POWERED] = real.POWER * sure["sum"] - sure["warm"]
+    return weights
 
 
 @lru_cache
 def right(model: str = "smollm2") -> dict[str, np.ndarray]:
-    """Return of each way to choose whether it is right: a share for each question, ``(K,)``."""
-    curves = vote_curves([*map(sampled, questions(model))], (8,), confidence=None, orders=8)
-    names = {name.partition(": ")[2] or name: name for name in curves}
-    found = {short: curves[name].per_problem[:, 0] for short, name in names.items()}
+    """Return of each way to choose whether it is right: a share for each question, ``(K,)``.
+
+    It is NaN where a question was not read again, and a way needs what was thought.
+    """
+    every = questions(model)
+    found: dict[str, np.ndarray] = {}
+    for read in (False, True):
+        here = np.array([("warm" in each.sure) == read for each in every])
+        some = [
+            Sampled(q.truth, q.answers, {"likeliest": q.sure["sum"].tolist()}, weights_of(q))
+            for q, mine in zip(every, here, strict=True)
+            if mine
+        ]
+        curves = vote_curves(some, (8,), confidence=None, orders=8) if some else {}
+        for way, curve in curves.items():
+            name = NAMES.get(way) or way.removeprefix("weighted: ")
+            column = found.setdefault(name, np.full(len(every), np.nan))
+            column[here] = curve.per_problem[:, 0]
     if (real.STORED / f"{real.name_of('power', model)}.json").exists():
         found["p⁴, by a walk"] = walked(model)
     return found
@@ -111,10 +131,28 @@ def walked(model: str) -> np.ndarray:
     )
 
 
+def ways(model: str = "smollm2") -> list[str]:
+    """Return the ways to choose that are compared with the vote of all eight, in their order."""
+    order = ["one sample", "the likeliest", LIKELY, CONFIDENT, *HALVES, POWERED, "p⁴, by a walk"]
+    return [way for way in order if way in right(model)]
+
+
 def gain(way: str, model: str = "smollm2", on: str = "majority") -> Estimate:
     """Return how much more often a way is right than another, question by question."""
     apart = right(model)[way] - right(model)[on]
     return runs.mean_of(apart[~np.isnan(apart)])
+
+
+def lead(one: str, other: str) -> Estimate:
+    """Return how much more often the vote of one model is right, on the questions of both."""
+    won = [
+        {
+            q.number: share
+            for q, share in zip(questions(model), right(model)["majority"], strict=True)
+        }
+        for model in (one, other)
+    ]
+    return runs.mean_of([share - won[1][number] for number, share in won[0].items()])
 
 
 def verdict(found: Estimate) -> str:
@@ -124,7 +162,9 @@ def verdict(found: Estimate) -> str:
 
 def pairs(measure: str, model: str = "smollm2") -> Estimate:
     """Return how often a right sample is surer than a wrong one of the same question."""
-    each = [ordered(q.sure[MEASURES[measure]], q.right) for q in questions(model)]
+    kept = (WRITTEN | THOUGHT)[measure]
+    asked = [q for q in questions(model) if kept in q.sure]
+    each = [ordered(q.sure[kept], q.right) for q in asked]
     return runs.mean_of([share for share in each if share == share])
 
 
@@ -154,13 +194,14 @@ def calibration(model: str = "smollm2", some: Any = None) -> list[dict[str, Any]
     chosen = [each for each in questions(model) if some is None or each.number in some]
     said, won = np.array([elected(each) for each in chosen]).T
     found = []
-    for place in range(len(SAID) + 1):
+    for place, span in enumerate(pairwise([0, *SAID, 1])):
         here = np.digitize(said, SAID) == place
         n = int(here.sum())
         if n:
             ends = wilson_interval(float(won[here].sum()), n)
             share = float(won[here].mean()), *ends
-            found.append({"n": n, "said": float(said[here].mean()), "right": share})
+            name = f"{span[0]:g} to {span[1]:g}"
+            found.append({"bin": name, "n": n, "said": float(said[here].mean()), "right": share})
     return found
 
 
