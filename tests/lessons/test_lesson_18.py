@@ -350,6 +350,21 @@ def test_the_surest_half_outvotes_the_many(monkeypatch):
     assert won["one sample"].tolist() == [3 / 8, 0]
 
 
+def test_powers_are_weighed_against_how_texts_were_drawn():
+    """Two texts as likely, one of which was drawn more often: p⁴ takes that out again."""
+    sure = {name: np.zeros(8) for name in ("sum", "mean", *real.KEPT)}
+    sure["best 5"] += 1.0
+    sure["sum"] = np.log([0.3] * 5 + [0.31] * 3)
+    sure["warm"] = np.log([0.5] * 5 + [0.3] * 3)
+    each = compared.Question(0, "sums", "2", ["1"] * 5 + ["2"] * 3, sure)
+    weights = np.exp(compared.weights_of(each)[compared.POWERED])
+    assert weights == pytest.approx([0.3**4 / 0.5] * 5 + [0.31**4 / 0.3] * 3)
+    assert weights[:5].sum() < weights[5:].sum()
+    assert {*compared.weights_of(each)} == {
+        *compared.HALVES, compared.LIKELY, compared.CONFIDENT, compared.POWERED
+    }  # fmt: skip
+
+
 def test_a_chance_is_the_sum_over_different_texts():
     logs = np.log([0.3, 0.3, 0.2, 0.1, 0.1, 0.1, 0.1, 0.1])
     answers = ["1", "1", "1", "2", "2", "3", "4", "5"]

@@ -19,6 +19,7 @@ from lablib.course.theory.estimators import wilson_interval
 import numpy as np
 
 NAMES = {"single": "one sample", "majority": "majority", "best: likeliest": "the likeliest"}
+POWER = 4.0
 HALF = 0.5  # of eight samples the surest four vote: a tenth would be one
 SAID = (0.2, 0.4, 0.6, 0.8)  # edges of chances
 BETTER, WORSE = "right more often", "right less often"
@@ -91,7 +92,7 @@ def weights_of(question: Question) -> dict[str, np.ndarray]:
     if "warm" in sure:
         weights[CONFIDENT] = np.log(sure["best 5"])
         # Drawn at a temperature, so that what is weighed is p⁴ over the chance of being drawn.
-        weights[POWERED] = real.POWER * sure["sum"] - sure["warm"]
+        weights[POWERED] = POWER * sure["sum"] - sure["warm"]
     return weights
 
 
@@ -115,25 +116,12 @@ def right(model: str = "smollm2") -> dict[str, np.ndarray]:
             name = NAMES.get(way) or way.removeprefix("weighted: ")
             column = found.setdefault(name, np.full(len(every), np.nan))
             column[here] = curve.per_problem[:, 0]
-    if (real.STORED / f"{real.name_of('power', model)}.json").exists():
-        found["p⁴, by a walk"] = walked(model)
     return found
-
-
-def walked(model: str) -> np.ndarray:
-    """Return whether a chain of p⁴ stands at the right answer, NaN where none was run: ``(K,)``."""
-    texts = {each["number"]: each["text"] for each in real.stored("power", model)}
-    return np.array(
-        [
-            float(answer(texts[each.number]) == each.truth) if each.number in texts else np.nan
-            for each in questions(model)
-        ]
-    )
 
 
 def ways(model: str = "smollm2") -> list[str]:
     """Return the ways to choose that are compared with the vote of all eight, in their order."""
-    order = ["one sample", "the likeliest", LIKELY, CONFIDENT, *HALVES, POWERED, "p⁴, by a walk"]
+    order = ["one sample", "the likeliest", LIKELY, CONFIDENT, *HALVES, POWERED]
     return [way for way in order if way in right(model)]
 
 

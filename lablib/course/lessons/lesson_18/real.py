@@ -2,11 +2,10 @@
 
     python -m lablib.course.lessons.lesson_18.real sure
     python -m lablib.course.lessons.lesson_18.real sure --model gemma3
-    python -m lablib.course.lessons.lesson_18.real power
 
 ``sure`` reads the texts of lesson 12's stored run once more, eight of each question, with all that
-the model thought at each token; ``power`` draws from p⁴. Both go on where their file ends, as
-lesson 12's do, and ``sure:2`` measures two portions more and no further.
+the model thought at each token. It goes on where its file ends, as lesson 12's parts do, and
+``sure:2`` measures two portions more and no further.
 """
 
 import argparse
@@ -21,7 +20,6 @@ from lablib.cache import kv
 from lablib.course.lessons.lesson_12 import runs
 from lablib.course.lessons.lesson_12.facts import Fact, facts
 from lablib.course.lessons.lesson_12.measured import HEAT, PORTION, SAMPLES
-from lablib.inference import power_sample
 
 import mlx.core as mx
 import numpy as np
@@ -33,7 +31,6 @@ BEST = 5  # log-probabilities of which a token's confidence is the mean
 KEPT = ("warm", "best 5", "tail", "lowest", "all", "entropy")
 TAIL = 2  # tokens, the last of which ends the line: answers have four or five
 OFF = 0.05  # nats: both are rounded
-POWER, STEPS = 4.0, 12  # a chain of 12 steps writes about as many tokens as eight samples
 
 Record = dict[str, Any]
 
@@ -139,30 +136,8 @@ def scaled(logits: mx.array) -> mx.array:
     return logits - mx.logsumexp(logits, axis=-1, keepdims=True)
 
 
-# ------------------------------------------------------------------ p^4
-def powered(model: Any, tokenizer: Any, known: Sequence[Record]) -> Iterator[Record]:
-    """Yield of each question the text that a chain of p⁴ stands at after ``STEPS`` steps."""
-    every, lm = facts(), lablib.AsyncMlxLM(model, tokenizer, batch_size=64)
-    asked = [every[record["number"]] for record in known]
-    lines = [i for i in range(len(tokenizer)) if "\n" in tokenizer.decode([i])]
-    chains = power_sample(
-        lm,
-        [tokenizer.encode(fact.prompt) for fact in asked],
-        1,
-        POWER,
-        steps=STEPS,
-        proposal=1 / HEAT,
-        max_tokens=max(len(tokenizer.encode(" " + fact.truth)) + 3 for fact in asked),
-        stop_tokens=[*lines, tokenizer.eos_token_id],
-        seed=known[0]["number"],
-    )
-    for record, samples in zip(known, chains, strict=True):
-        text = tokenizer.decode(samples.tokens[0], skip_special_tokens=True)
-        yield {"number": record["number"], "text": text}
-
-
 # ------------------------------------------------------------------ what is kept
-PARTS = {"sure": sure, "power": powered}
+PARTS = {"sure": sure}
 
 
 def name_of(part: str, model: str) -> str:
