@@ -207,6 +207,30 @@ def test_samples_are_those_of_the_model(pool) -> None:
     assert sums.ceiling(toy([0, 1, 16])) == pytest.approx(2 / 3)
 
 
+def test_the_oracle_is_a_ceiling(openings, pool, lists) -> None:
+    """Nobody gets more: neither ours, nor who knows the texts, nor who draws the right ones."""
+    for game, world, example in (
+        (stories, openings, ODDS), (sums, pool, VOTE), (drafts, lists, PROPOSE)
+    ):  # fmt: skip
+        top = game.oracle(world)
+        for each in (game.baseline, example.reference):
+            assert game.play(each, world).value <= top.value + 1e-9
+        assert board.CAPSTONES[game.NAME].oracle is game.oracle
+    known = {tuple(p): t for p, t in zip(lists.prompts, lists.texts, strict=True)}
+
+    def by_heart(prompt, written, limit):
+        return known[tuple(prompt)][len(written) : len(written) + limit]
+
+    assert drafts.play(by_heart, lists, call=1e9).values == drafts.oracle(lists).values
+    late = toy([0, 16, 16])
+    late.samples[1][:] = [("3", [-0.1] * 10)] * 9 + [("7", [-0.1] * 10)] * 7  # the tenth is right
+    assert sums.oracle(late).values == (0.0, 1.0, 1.0)
+    assert sums.oracle(late).parts["tokens"] == 110
+    poor = sums.World(late.samples, late.truths, 100)  # too little for the dear one
+    assert sums.oracle(poor).values == (0.0, 0.0, 1.0)
+    assert sums.ceiling(late) >= sums.oracle(late).value
+
+
 def by_turns(world: sums.World, beta: float) -> np.ndarray:
     """Return, vote by vote, how often each problem's first 1, 2, ... samples elect the truth."""
     won = []
@@ -397,7 +421,9 @@ def test_ours_are_played_by_name(monkeypatch, lists) -> None:
     monkeypatch.setattr(drafts, "world", lambda seed: lists)
     assert board.score("drafts", "baseline") == drafts.play(drafts.baseline, lists)
     assert board.score("drafts", "one good answer") == drafts.play(PROPOSE.reference, lists)
-    assert [row[4] for row in board.leaderboard().rows] == ["one good answer", "baseline"]
+    assert board.score("drafts", "the oracle") == drafts.oracle(lists)
+    rows = board.leaderboard().rows
+    assert [row[4] for row in rows] == ["the oracle", "one good answer", "baseline"]
 
 
 def test_the_table_outlasts_the_kernel_where_marks_are_kept(monkeypatch, tmp_path) -> None:

@@ -4,9 +4,11 @@ import itertools
 import math
 from collections import defaultdict
 from functools import cache
+from pathlib import Path
 
 import lablib
-from lablib.course.lessons.lesson_18 import chains, measured, widgets
+from lablib.course.lessons.lesson_12 import facts, runs
+from lablib.course.lessons.lesson_18 import chains, compared, measured, real, widgets
 from lablib.course.lessons.lesson_18.author import VOCABULARY, Author
 from lablib.course.tasks import sums
 from lablib.inference.steering import (
@@ -14,13 +16,16 @@ from lablib.inference.steering import (
     by_confidence,
     lowest_confidence,
     mean_confidence,
+    negative_entropy,
     self_certainty,
+    tail_confidence,
 )
 from lablib.models import zoo
 
 import mlx.core as mx
 import numpy as np
 import pytest
+from oracles.drawn import charted
 from scipy import stats
 
 PROBLEMS = sums.problems(5, 6)
@@ -195,7 +200,12 @@ def test_intervals_are_students():
     mean, half = measured.interval(values)
     low, high = stats.t.interval(0.95, 2, values.mean(), stats.sem(values))
     assert (mean - half, mean + half) == pytest.approx((low, high))
-    assert measured.said(values) == f"{mean:.2f} ± {half:.2f}"
+    assert measured.ends(values) == pytest.approx((mean, low, high))
+    part, whole = np.array([1.0, 2.0, 3.0]), np.array([2.0, 4.0, 6.0])
+    assert measured.ratio(part, whole) == pytest.approx((0.5, 0.5, 0.5))  # no seed strays
+    share, low, high = measured.ratio(np.array([2.0, 2.0, 3.0]), whole)
+    assert share == pytest.approx(7 / 12)
+    assert low < share < high
 
 
 def test_a_replay_gives_up_where_the_engine_does(target):
@@ -286,3 +296,131 @@ def test_the_command_measures_what_is_kept(target, monkeypatch, tmp_path):
     again = {part: {*found} for part, found in measured.stored().items()}
     names["thinking"] = {name for name in names["thinking"] if name.split(",")[0] in ("6", "30")}
     assert again == names
+
+
+# --- real models ------------------------------------------------------------------------------
+def test_a_text_read_again_has_the_measures_of_the_library(target):
+    model, tokenizer = target
+    prompt = tokenizer.encode(PROBLEMS[1].prompt)
+    how = {"max_tokens": 12, "seed": 4, "top_logprobs": 512}
+    samples = lablib.sample_n(model, prompt, 3, **how)
+    read = real.Read(model)
+    for again in (
+        prompt,
+        tokenizer.encode(PROBLEMS[2].prompt),
+        prompt,
+    ):  # only what differs is read
+        rows = real.thought(read, again, samples.tokens)
+    for row, best, logs in zip(rows, samples.top_logprobs, samples.logprobs, strict=True):
+        np.testing.assert_allclose(row[:, 0], logs, atol=1e-3)
+        kept = dict(zip(real.KEPT, real.said(row), strict=True))
+        five = [each[:5] for each in best]
+        assert kept["best 5"] == pytest.approx(mean_confidence(five), abs=2e-3)
+        assert kept["tail"] == pytest.approx(tail_confidence(five, real.TAIL), abs=2e-3)
+        assert kept["lowest"] == pytest.approx(lowest_confidence(five, 1), abs=2e-3)
+        assert kept["all"] == pytest.approx(self_certainty(best) + math.log(512), abs=2e-3)
+        assert kept["entropy"] == pytest.approx(negative_entropy(best), abs=2e-3)
+    warm = lablib.sample_n(model, prompt, 1, temperature=real.HEAT, max_tokens=12, seed=1)
+    row = real.thought(read, prompt, warm.tokens)[0]
+    logits = model(mx.array([[*prompt, *warm.tokens[0]]]))[0, len(prompt) - 1 : -1] / real.HEAT
+    logs = np.array(logits - mx.logsumexp(logits, axis=-1, keepdims=True))
+    found = logs[np.arange(len(row)), warm.tokens[0]]
+    np.testing.assert_allclose(row[:, 1], found, atol=1e-3)
+
+
+def asked_twice():
+    """One question of which the vote is wrong, and the surest half and the likeliest are right."""
+    sure = {"sum": np.array([-0.1, -0.1, -0.2, -0.3, -4, -4, -4, -4.0])}
+    sure |= {"mean": sure["sum"] / 4}
+    wrong = compared.Question(0, "sums", "1", ["1"] * 3 + ["2"] * 5, sure)
+    silent = compared.Question(1, "sums", "1", [None] * 8, sure)
+    return [wrong, silent]
+
+
+def test_the_surest_half_outvotes_the_many(monkeypatch):
+    monkeypatch.setattr(compared, "questions", lambda model: asked_twice())
+    compared.right.cache_clear()
+    monkeypatch.setattr(compared.real, "STORED", Path("nowhere"))
+    won = compared.right("none")
+    compared.right.cache_clear()
+    assert won["majority"].tolist() == [0, 0]
+    assert won[compared.LIKELY].tolist() == [1, 0]
+    assert won["the likeliest"].tolist() == [1, 0]
+    assert won["surest half: log-probability"].tolist() == [1, 0]
+    assert won["one sample"].tolist() == [3 / 8, 0]
+
+
+def test_powers_are_weighed_against_how_texts_were_drawn():
+    """Two texts as likely, one of which was drawn more often: p⁴ takes that out again."""
+    sure = {name: np.zeros(8) for name in ("sum", "mean", *real.KEPT)}
+    sure["best 5"] += 1.0
+    sure["sum"] = np.log([0.3] * 5 + [0.31] * 3)
+    sure["warm"] = np.log([0.5] * 5 + [0.3] * 3)
+    each = compared.Question(0, "sums", "2", ["1"] * 5 + ["2"] * 3, sure)
+    weights = np.exp(compared.weights_of(each)[compared.POWERED])
+    assert weights == pytest.approx([0.3**4 / 0.5] * 5 + [0.31**4 / 0.3] * 3)
+    assert weights[:5].sum() < weights[5:].sum()
+    assert {*compared.weights_of(each)} == {
+        *compared.HALVES, compared.LIKELY, compared.CONFIDENT, compared.POWERED
+    }  # fmt: skip
+
+
+def test_a_chance_is_the_sum_over_different_texts():
+    logs = np.log([0.3, 0.3, 0.2, 0.1, 0.1, 0.1, 0.1, 0.1])
+    answers = ["1", "1", "1", "2", "2", "3", "4", "5"]
+    each = compared.Question(0, "sums", "1", answers, {"sum": logs})
+    assert compared.elected(each) == (pytest.approx(0.5), True)  # 0.3 once, though it came twice
+    assert compared.elected(each._replace(truth="2"))[1] is False
+
+
+def test_what_is_stored_of_real_models_is_lesson_12_s():
+    for model, n in (("smollm2", 1012), ("gemma3", 85)):
+        assert len(compared.questions(model)) >= n
+        bins = compared.calibration(model)
+        assert sum(each["n"] for each in bins) == len(compared.questions(model))
+        assert 0 < compared.off(bins) < 0.5
+    assert compared.verdict(runs.mean_of([0.19, 0.2, 0.21])) == compared.BETTER
+    assert compared.verdict(runs.mean_of([-0.19, -0.2, -0.21])) == compared.WORSE
+    assert compared.verdict(runs.mean_of([-0.1, 0.2, 0.3])) == compared.OPEN
+
+
+def test_votes_are_drawn_with_their_verdicts():
+    found = {"up": runs.mean_of([0.19, 0.2, 0.21]), "even": runs.mean_of([-0.1, 0.2, 0.3])}
+    chart = widgets.against_the_vote(found)
+    (marks,) = charted(chart)
+    dots = [mark for mark in marks if "dot" in mark]
+    assert [mark["dot"][0] for mark in dots] == pytest.approx([20, 40 / 3])
+    assert dots[0]["colour"] == widgets.VERDICTS[compared.BETTER] != dots[1]["colour"]
+    bins = [
+        {"bin": "0 to 0.2", "right": (0.1, 0.0, 0.3)},
+        {"bin": "0.2 to 0.4", "right": (0.4, 0.2, 0.5)},
+    ]
+    (marks,) = charted(widgets.said_and_right({"one": bins, "other": bins[:1]}))
+    assert len([mark for mark in marks if "bar" in mark]) == 2
+    assert len([mark for mark in marks if "dot" in mark]) == 3
+
+
+@pytest.mark.thorough
+@pytest.mark.skipif(zoo.fetched("gemma3") is None, reason="python -m lablib fetch gemma3")
+def test_gemma_answers_as_it_did():
+    known = [each for each in runs.stored("facts-gemma3") if each["number"] % 60 == 0][:2]
+    every = facts.facts()
+    model, tokenizer = lablib.load("gemma3", dtype=mx.float32)
+    asked = [(each["number"], every[each["number"]]) for each in known]
+    options = [lablib.SamplerOptions(temperature=real.HEAT, seed=n) for n, _ in asked]
+    longest = [len(tokenizer.encode(" " + fact.truth)) + 3 for _, fact in asked]
+    how = {"max_tokens": longest, "stop": "\n", "tokenizer": tokenizer}
+    again = lablib.sample_many(model, [fact.prompt for _, fact in asked], options, 8, **how)
+    for samples, record in zip(again, known, strict=True):
+        texts = [tokenizer.decode(ids, skip_special_tokens=True) for ids in samples.tokens]
+        pairs = zip(texts, runs.chosen(record), strict=True)
+        assert sum(text != stored for text, (stored, *_) in pairs) <= 1  # near ties may part
+
+
+@pytest.mark.thorough
+@pytest.mark.skipif(zoo.fetched("smollm2") is None, reason="python -m lablib fetch")
+def test_smollm2_s_texts_are_read_with_their_log_probabilities():
+    model, tokenizer = lablib.load("smollm2", dtype=mx.float32)
+    known = runs.stored("facts")[::253]
+    found = [*real.sure(model, tokenizer, known)]
+    assert [each["number"] for each in found] == [each["number"] for each in known]

@@ -23,7 +23,7 @@ from lablib.folders import course, write_whole
 from lablib.validation import BadType, BadValue, integer, one_of
 
 CAPSTONES: dict[str, ModuleType] = {game.NAME: game for game in (stories, sums, drafts)}
-BASELINE, EXAMPLE = "baseline", "one good answer"
+BASELINE, EXAMPLE, ORACLE = "baseline", "one good answer", "the oracle"
 PUBLIC = 1  # the seed whose problems a notebook shows
 SEEDS = (1, 2, 3)  # on which two functions are compared
 FILE = "capstones.json"
@@ -44,8 +44,9 @@ def score(
 
     Args:
         capstone: ``"stories"``, ``"sums"`` or ``"drafts"``.
-        function: what the capstone asks for; or, to compare, ``"baseline"`` or
-            ``"one good answer"``.
+        function: what the capstone asks for; or, to compare, ``"baseline"``,
+            ``"one good answer"``, or ``"the oracle"``, who knows what a function may not know:
+            the ceiling.
         seed: which problems; the score of another seed is another draw of the same game.
         name: what the table calls the attempt; the function's own name when None.
 
@@ -93,7 +94,10 @@ def _played(capstone: str, function: Callable[..., Any] | str, seed: int) -> Sco
     """Return what a function scores on a seed; nothing is noted."""
     game = CAPSTONES[one_of("capstone", capstone, CAPSTONES)]
     if isinstance(function, str):
-        function = _ours(capstone, one_of("function", function, (BASELINE, EXAMPLE)))
+        one_of("function", function, (BASELINE, EXAMPLE, ORACLE))
+        if function == ORACLE:
+            return game.oracle(game.world(seed))
+        function = _ours(capstone, function)
     if not callable(function):
         raise BadType(f"function must be {game.FUNCTION} itself, got {type(function).__name__}")
     world = game.world(seed)

@@ -26,6 +26,7 @@ from scipy.special import softmax
 NAME, FUNCTION = "stories", "odds"
 OPENINGS, ROWS, LONGEST = 8, 12, 64
 LEAST = 1e-4
+MORE = 3  # times as many stories are written by who may choose
 Odds = Callable[[np.ndarray, list[list[int]]], Any]
 
 
@@ -86,6 +87,31 @@ def play(odds: Odds, world: World) -> Score:
         values.append(len(good) / ROWS)
     total = ROWS * len(world.problems)
     return Score.of(NAME, values, valid=valid / total, different=different / total, tokens=tokens)
+
+
+def oracle(world: World) -> Score:
+    """Return what a writer gets who draws from the model, and keeps only what counts.
+
+    It writes ``MORE`` times as many stories as count, so that it is no sampler: a ceiling that was
+    reached, and 1 where each opening has twelve different valid stories.
+    """
+    model, tokenizer = lablib.load("target")
+    values, stop, n = [], tokenizer.eos_token_id, MORE * ROWS
+    for place, problem in enumerate(world.problems):
+
+        def draw(step: int, rows: list[int], logits: np.ndarray, place: int = place) -> Any:
+            u = uniforms(NAME, "oracle", world.seed, place, step, size=n)[rows]
+            return by_chance(softmax(logits, axis=1), u).tolist()
+
+        ids, logs = write(model, [tokenizer.encode(problem.prompt)] * n, draw, LONGEST, stop)
+        good = {
+            first_sentence(text)
+            for row, chances in zip(ids, logs, strict=True)
+            for text in [tokenizer.decode([token for token in row if token != stop])]
+            if row[-1] == stop and min(chances) >= np.log(LEAST) and stories.check(problem, text)
+        }
+        values.append(min(ROWS, len(good)) / ROWS)
+    return Score.of(NAME, values, written=n * len(world.problems))
 
 
 def first_sentence(text: str) -> str:

@@ -110,6 +110,24 @@ def play(vote: Vote, world: World) -> Score:
     return Score.of(NAME, right, samples=drawn / len(right), tokens=spent, budget=world.budget)
 
 
+def oracle(world: World) -> Score:
+    """Return what a vote gets that knows the answers, and where in a pool each comes first.
+
+    It draws up to there, the cheapest problems first, as long as the budget lasts: no vote that
+    sees these samples under this budget is right more often.
+    """
+    prices: list[tuple[int, int]] = []
+    for place, (pool, truth) in enumerate(zip(world.samples, world.truths, strict=True)):
+        first = next((i for i, (answer, _) in enumerate(pool) if answer == truth), None)
+        if first is not None:
+            prices.append((sum(len(chances) for _, chances in pool[: first + 1]), place))
+    right, left = [0.0] * len(world.truths), world.budget
+    for price, place in sorted(prices):
+        if price <= left:
+            right[place], left = 1.0, left - price
+    return Score.of(NAME, right, tokens=world.budget - left, budget=world.budget)
+
+
 def ceiling(world: World) -> float:
     """Return the share of problems whose pool holds the right answer at all."""
     pairs = zip(world.samples, world.truths, strict=True)

@@ -200,10 +200,20 @@ def interval(values: np.ndarray) -> tuple[float, float]:
     return float(values.mean()), float(half)
 
 
-def said(values: np.ndarray) -> str:
-    """Return a mean over seeds with half its 95 % interval, as text."""
+def ends(values: np.ndarray) -> tuple[float, float, float]:
+    """Return a mean over seeds ``(seeds,)``, and the two ends of its 95 % interval."""
     mean, half = interval(values)
-    return f"{mean:.2f} ± {half:.2f}"
+    return mean, mean - half, mean + half
+
+
+def ratio(part: np.ndarray, whole: np.ndarray) -> tuple[float, float, float]:
+    """Return the share that a part is of a whole, both ``(seeds,)``, and its 95 % interval's ends.
+
+    The seeds tell how far the part strays from that share of the whole (Cochran 1977, 6.3).
+    """
+    share = float(part.sum() / whole.sum())
+    _, half = interval((part - share * whole) / whole.mean())
+    return share, share - half, share + half
 
 
 def write() -> Iterator[int]:

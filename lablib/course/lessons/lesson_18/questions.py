@@ -57,6 +57,13 @@ QUESTIONS = [
         "and force an answer, 16 times, and let the answers vote: how often is the vote right?",
     ),
     Question(
+        "18.q8",
+        "A small real model has answered a thousand questions, eight times each. In the vote of "
+        "the eight, each counts with the probability that the model gave to it. Is that vote right "
+        "more often than the plain one?",
+        ("more often", "less often", "they are not told apart"),
+    ),
+    Question(
         "18.m1",
         "A model is surer of one text than of another. Is that one right more often?",
         ("yes", "only where the model hesitates where it may be wrong"),

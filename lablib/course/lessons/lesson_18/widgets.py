@@ -1,10 +1,12 @@
 """Widgets of lesson 18: a chain's confidence token by token, and whether the surest are right."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
+from lablib.course.lessons.lesson_12.runs import Estimate
+from lablib.course.lessons.lesson_18 import compared
 from lablib.course.lessons.lesson_18.author import Author
 from lablib.course.lessons.lesson_18.chains import (
     MEASURES,
@@ -15,7 +17,9 @@ from lablib.course.lessons.lesson_18.chains import (
     surest,
     values_of,
 )
+from lablib.course.plots.chart import Chart
 from lablib.course.plots.charts import axis, panel
+from lablib.course.plots.dots import dots
 from lablib.course.plots.explorer import Explorer, choice, slider
 from lablib.course.plots.pictures import COLOURS
 from lablib.course.tasks import sums
@@ -35,6 +39,38 @@ AUTHORS = {
     "errs there, hesitates elsewhere": Author(habit=1.0, doubt=0.1),
     "hesitates everywhere": Author(habit=0.6, doubt=0.1),
 }
+
+
+VERDICTS = {
+    compared.BETTER: COLOURS[2],
+    compared.WORSE: COLOURS[5],
+    compared.OPEN: "#555555",
+}
+
+
+def against_the_vote(found: Mapping[str, Estimate]) -> Chart:
+    """Draw what ways to choose gain on the vote of all, in points; the verdict is a colour."""
+    told: dict[str, dict[str, Any]] = {verdict: {} for verdict in VERDICTS}
+    for name, gain in found.items():
+        points = tuple(100 * x for x in (gain.value, gain.low, gain.high))
+        told[compared.verdict(gain)][name] = points
+    title, colours = "the same eight texts, question by question; lines: 95 %", [*VERDICTS.values()]
+    how: Any = {"rows": [*found], "rule": 0, "side": 260, "colours": colours}
+    return dots(told, "points of a hundred more than the vote of all eight", title, **how)
+
+
+def said_and_right(bins: Mapping[str, Sequence[Mapping[str, Any]]]) -> Chart:
+    """Draw of each model the share that is right where a chance was said; ticks: what was said."""
+    rows = {
+        name: {f"{each['bin']}": each["right"] for each in found} for name, found in bins.items()
+    }
+    names = sorted({row for found in rows.values() for row in found})
+    chart = dots(rows, "elected answers that are right (share)", "by the chance said", rows=names)
+    for place, name in enumerate(names):  # a chance that came true would lie in here
+        low, high = map(float, name.split(" to "))
+        area = [low, high, -place - 0.42, -place + 0.42]
+        chart.marks[0].insert(0, {"bar": area, "fill": "#DDDDDD", "note": f"said: {name}."})
+    return chart
 
 
 class Along(Explorer):
@@ -60,7 +96,8 @@ class Along(Explorer):
         keys.append((BRACKET, "line above: adds one of the 20 pairs"))
         view = panel("confidence (nats; dashed: their mean)", tokens, heights)
         self.constants = {"panels": [view], "keys": keys}
-        super().__init__(chain=slider(1, 1, len(self.chains), label="surest first"))
+        last = len(self.chains)  # the least sure one has forks: it opens there
+        super().__init__(chain=slider(last, 1, last, label="surest first"))
 
     def compute(self, chain: int) -> dict[str, Any]:
         """Return a chain's tokens, what each is, and its confidence ``(33,)``; 1 is the surest."""
