@@ -30,7 +30,9 @@ SECONDS = 60.0  # for one verdict: long, so that a busy machine draws the same h
 MEMORY = 6 * 2**30  # bytes of address space: a mutant may grow for ever
 MOST = 20  # hunts on a sheet
 # The numbers of a model and its seed: any others would do, and nobody finds them by thinking.
-_ANY_NUMBER = re.compile(r"default_rng\(-?\d|\[\[|^signs =|^grammar =|\.normal\(|^heads, size =")
+_ANY_NUMBER = re.compile(
+    r"default_rng\(-?\d|\[\[|^signs =|^grammar =|\.normal\(|^heads, size =|10 \*\*"
+)
 _SEEN_AT_ONCE = re.compile(r"\b(if|while) (True|False)\b|\bnot \(|^pass$|\d [+-] \d|\b0 \*")
 _NO_ANSWER = re.compile(r"must return|returned|\bnan\b|it took longer|out of range")
 _ADVICE = ("Stuck? ", "What it looks like")
@@ -103,7 +105,8 @@ def _candidates(exercise: Exercise, rng: random.Random) -> Iterator[Hunt]:
             shown = ast.parse(text)
             shown.body[0].body.insert(0, doc)
             source, change = ast.unparse(shown), change_of(before, text)
-            yield Hunt(exercise.id, exercise.title, source, change, seen)
+            title = exercise.title.removesuffix(" (further)")
+            yield Hunt(exercise.id, title, source, change, seen)
 
 
 def _tidied(text: str) -> str:
