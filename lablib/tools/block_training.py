@@ -17,7 +17,7 @@ from typing import Any
 from lablib.machine import backend
 from lablib.models import zoo
 from lablib.models.base import LanguageModel
-from lablib.models.block import KIND, DraftBlock
+from lablib.models.draft_block import KIND, DraftBlock
 from lablib.models.files import fingerprint
 from lablib.models.head import DraftHead, load_head
 from lablib.tools.descent import RESUME, Descent, ResumePoint, descend, same

@@ -2,7 +2,7 @@
 
 As a head does (``trained_head.py``), it drafts from the hidden states that the target leaves
 behind. But a head runs once for each draft; a block runs once a round, and what is left for each
-draft is a row of a table: what the token before it makes likelier (``models/block.py``).
+draft is a row of a table: what the token before it makes likelier (``models/draft_block.py``).
 
 How many are offered is decided by each place's confidence, which is asked before its token is
 drawn: it knows the text, the drafts before and q, and so nothing is biased (``drafter.py``).
@@ -18,7 +18,7 @@ from lablib.inference.speculation import draft_model
 from lablib.inference.speculation.drafter import Limits, Texts
 from lablib.inference.speculation.proposal import Proposal
 from lablib.inference.speculation.trained_head import Head
-from lablib.models.block import DraftBlock
+from lablib.models.draft_block import DraftBlock
 from lablib.unknown_options import checks_options
 from lablib.validation import BadType, number
 
