@@ -43,6 +43,8 @@ you replace runs in its place at once.
     18  steering/confidence.py        token_confidence, by_confidence
         steering/power.py             log_accept
         steering/search.py            beam_search, minimum_bayes_risk
+    19  models/draft_block.py         DraftBlock.coupling
+        speculation/block.py          Block.propose
 
 The way of a call: voting/vote.py or text.py, completions.py, arguments.py (the checks),
 decoding/scheduler.py (rows), decoding/decoder.py (rounds), sampling/text_sampler.py, noise.py
@@ -65,8 +67,8 @@ __getattr__, __dir__, __all__ = exports(
         ),
         "lablib.inference.sampling": "SampleResult Sampler SamplerOptions sampled_by",
         "lablib.inference.speculation": (
-            "AdaptiveLength Costs DraftBudget DraftModel Drafter EarlyExit FixedLength Head NGram "
-            "Proposal SpeculativeTokenIterator Tree speculative_decode"
+            "AdaptiveLength Block Costs DraftBudget DraftModel Drafter EarlyExit FixedLength Head "
+            "NGram Proposal SpeculativeTokenIterator Tree speculative_decode"
         ),
         "lablib.inference.steering": (
             "Budget GiveUp Grammar GrammarDrafter Particles Vocabulary beam_search best_first "
