@@ -190,9 +190,6 @@ class DraftBudget:
     class of its confidence: what the proposal promises, else the largest q at that place, which
     says nothing of the token drawn. Of drafts that are looked up each row has a rate of its own.
 
-    It pays where a place that is left out spares its price. Where all rows pay for a column that
-    one of them uses, or wait for the slowest, a good fixed γ may be faster: time both.
-
     Args:
         most: the largest number of drafts for a row.
         costs: the prices, once and for all: T(k) of k tokens in all rows together, and ``draft``,
