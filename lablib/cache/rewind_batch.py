@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from operator import sub
 from typing import Any
 
-from lablib.cache import kv, packed
+from lablib.cache import kv
 from lablib.cache.rewind import Snapshot, ends_with, restore, snapshot
 from lablib.models.interface import agree, find_out
 from lablib.validation import BadValue
@@ -44,17 +44,12 @@ class BatchRewinder:
         self._left: list[int] | None = None  # the places of the rows, if some have left
 
     def forward(
-        self,
-        tokens: mx.array,
-        stays: bool = False,
-        parents: Sequence[int] | None = None,
-        counts: Sequence[int] | None = None,
+        self, tokens: mx.array, stays: bool = False, parents: Sequence[int] | None = None
     ) -> mx.array:
         """Read ``tokens (B, T)`` and return their logits ``(B, T, V)``; nothing is evaluated.
 
         If the model raises, nothing was read, unless the tokens were to stay: ``stays`` says that
-        they are never taken back. A batch reads no trees: ``parents`` is None. Of a row only the
-        first ``counts[row]`` tokens may matter: the others have any logits, and are taken back.
+        they are never taken back. A batch reads no trees: ``parents`` is None.
         """
         if self._left is not None:
             self._close_ranks()
@@ -67,10 +62,7 @@ class BatchRewinder:
         self.calls += 1
         self.tokens_read += tokens.size
         try:
-            if counts is not None and packed.pays(self.model, self.cache, counts):
-                logits = packed.forward(self.model, tokens, self.cache, counts, self.positions)
-            else:
-                logits = self.model(tokens, cache=self.cache)
+            logits = self.model(tokens, cache=self.cache)
         except BaseException:
             if self._before:
                 self._undo()

@@ -29,7 +29,6 @@ you replace runs in its place at once.
         speculation/draft_model.py    draw_in_turn
         speculation/draft_length.py   AdaptiveLength.choose
         speculation/costs.py          best_draft_tokens
-        speculation/draft_budget.py   allocate
     10  cache/rewind.py               Rewinder.rewind
     11  cache/trie.py                 TokenTrie.match, TokenTrie.insert, TokenTrie._split
         async_lm/plan.py              plan_runs
@@ -67,8 +66,8 @@ __getattr__, __dir__, __all__ = exports(
         ),
         "lablib.inference.sampling": "SampleResult Sampler SamplerOptions sampled_by",
         "lablib.inference.speculation": (
-            "AdaptiveLength Block Costs DraftBudget DraftModel Drafter EarlyExit FixedLength Head "
-            "NGram Proposal SpeculativeTokenIterator Tree speculative_decode"
+            "AdaptiveLength Block Costs DraftModel Drafter EarlyExit FixedLength Head NGram "
+            "Proposal SpeculativeTokenIterator Tree speculative_decode"
         ),
         "lablib.inference.steering": (
             "Budget GiveUp Grammar GrammarDrafter Particles Vocabulary beam_search best_first "

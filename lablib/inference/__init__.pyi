@@ -26,7 +26,6 @@ from lablib.inference.sampling import sampled_by as sampled_by
 from lablib.inference.speculation import AdaptiveLength as AdaptiveLength
 from lablib.inference.speculation import Block as Block
 from lablib.inference.speculation import Costs as Costs
-from lablib.inference.speculation import DraftBudget as DraftBudget
 from lablib.inference.speculation import DraftModel as DraftModel
 from lablib.inference.speculation import Drafter as Drafter
 from lablib.inference.speculation import EarlyExit as EarlyExit

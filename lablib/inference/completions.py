@@ -28,7 +28,6 @@ from lablib.inference.decoding.scheduler import (
 )
 from lablib.inference.keywords import SampleKeywords, SpeculativeKeywords, described
 from lablib.inference.sampling.text_sampler import TextSampler
-from lablib.inference.speculation.draft_budget import DraftBudget
 from lablib.inference.speculation.draft_length import FixedLength
 from lablib.inference.speculation.draft_model import as_drafter
 from lablib.inference.speculation.rules import named
@@ -135,12 +134,12 @@ def _with_drafts(
     request: arguments.Request, target: Any, draft_model: Any, draft_tokens: Any, rule: Any
 ) -> tuple[Decoder, ReadPrompts]:
     """Return a decoder whose rounds begin with drafts, and what reads the prompts for it."""
-    length = draft_tokens if isinstance(draft_tokens, DraftBudget) else FixedLength(draft_tokens)
+    length = FixedLength(draft_tokens)
     drafter = as_drafter(draft_model)
     rule = named(rule, drafter.trees)
     trial = Rewinder(target, kv.make(target))
     own = own_reader(drafter, trial)
-    length.begin(target, drafter.begin(trial, own, 1))  # which refuses a target that doesn't fit
+    drafter.begin(trial, own, 1)  # refuses a target that does not fit
     models, tried = [target], [target]
     if own is not None:
         arguments.check_lengths(own.model, request.prompts, request.lengths, name="draft model")

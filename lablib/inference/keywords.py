@@ -65,7 +65,7 @@ class RowsKeywords(TypedDict, total=False):
 class DraftKeywords(TypedDict, total=False):
     """Those that make sense with a draft model only."""
 
-    draft_tokens: Any
+    draft_tokens: int
     rule: str | Callable[..., Any] | None
 
 
@@ -205,8 +205,7 @@ OPTIONS: dict[str, dict[str, str]] = {
     "With a drafter's help (Leviathan et al. 2023, 2211.17192)": {
         "draft_model": "None; a smaller model of the same vocabulary, or a drafter such as "
         "``NGram()``.",
-        "draft_tokens": "4; at least 1, or of one prompt ``AdaptiveLength()``, or of several a "
-        "``DraftBudget()`` for which they compete.",
+        "draft_tokens": "4; at least 1, or of one prompt ``AdaptiveLength()``.",
         "rule": 'None, which is "rejection"; "match", "coupled" or "block", with a ``Tree`` '
         '"optimal", another name in ``lablib.rules.RULE``, or a function such as these.',
         "trace": "False; True keeps the verdicts of one prompt's rounds, in ``.rounds``.",

@@ -62,7 +62,6 @@ class Decoder:
         self.sampler = sampler
         self.judge = judge
         self.draft_length = draft_length
-        self._shares = hasattr(draft_length, "share")  # one budget for all rows
         self.rows: list[Row] = []
         self.target: Any = None
         self.drafter: Any = None
@@ -154,13 +153,7 @@ class Decoder:
             self.draft_length.miss()
             return None
         n_drafts = self.judge.check(proposal, limits)
-        if self._shares:
-            shared = self.draft_length.share(self.rows, proposal, n_drafts)
-            if shared is None:  # no draft is worth its place
-                self.drafter.keep([len(text) - 1 for text in texts])
-                return None
-            proposal, n_drafts = shared
-        logits = self._read(proposal.tokens, proposal.parents, n_drafts)  # verify
+        logits = self._read(proposal.tokens, proposal.parents)  # verify
         verdicts = self.judge.decide(logits, proposal, n_drafts)  # keep
         if proposal.parents is not None:  # a tree, of which one path stays
             self.target.follow(len(proposal.parents), verdicts[0].path)
@@ -174,22 +167,16 @@ class Decoder:
         """Return the most drafts for each row: one place is left for the target's own token."""
         if self._plain_left:
             return [0] * len(self.rows)
-        length = self.draft_length
-        most = length.deepest(self.rows) if self._shares else length.choose()
+        most = self.draft_length.choose()
         room = self.target.room()
         if room is not None:
             most = min(most, room - 1)
         return [min(most, row.left - 1) for row in self.rows]
 
     def _read(
-        self,
-        drafts: mx.array | None = None,
-        parents: Sequence[int] | None = None,
-        n_drafts: Sequence[int] | None = None,
+        self, drafts: mx.array | None = None, parents: Sequence[int] | None = None
     ) -> mx.array:
         """Let the target read the unread tokens of the texts, and the drafts ``(B, γ)``.
-
-        Of a batch's drafts each row means the first ``n_drafts[row]``.
 
         Returns:
             Its logits ``(B, γ+1, V)``, after the last token of each text and after each draft.
@@ -204,21 +191,14 @@ class Decoder:
             tokens = mx.concatenate([tokens, drafts], axis=1)
         if parents is not None:  # the unread tokens come first
             parents = [*range(-1, extra), *(extra + 1 + parent for parent in parents)]
-        if n_drafts is None or len(n_drafts) == 1:
-            logits = self.target.forward(tokens, stays, parents)
-        else:
-            counts = [len(unread[0]) + n for n in n_drafts]
-            logits = self.target.forward(tokens, stays, counts=counts)
+        logits = self.target.forward(tokens, stays, parents)
         return logits[:, extra:] if extra else logits
 
     def _learn(self, verdicts: Sequence[Verdict], seconds: float) -> None:
         """Tell the policy of draft lengths how the round went."""
-        is_first = self.counts["rounds"] == len(verdicts)
-        if self._shares:
-            self.draft_length.learn(verdicts, None if is_first else seconds)
-            return
         for verdict in verdicts:
             self.draft_length.observe(verdict.reached, verdict.accepted)
+        is_first = self.counts["rounds"] == len(verdicts)
         if not is_first:  # the first round also reads the prompt's end
             self.draft_length.timed(len(verdicts[0].drafted), seconds)
 

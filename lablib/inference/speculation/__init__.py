@@ -7,7 +7,6 @@ __getattr__, __dir__, __all__ = exports(
     {
         "lablib.inference.speculation.block": "Block",
         "lablib.inference.speculation.costs": "Costs",
-        "lablib.inference.speculation.draft_budget": "DraftBudget",
         "lablib.inference.speculation.draft_length": "AdaptiveLength DraftLength FixedLength",
         "lablib.inference.speculation.draft_model": "DraftModel",
         "lablib.inference.speculation.draft_tree": "Tree",

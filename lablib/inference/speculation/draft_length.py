@@ -73,9 +73,7 @@ class FixedLength(DraftLength):
 
 
 def as_length(draft_tokens: Any) -> DraftLength:
-    """Return a policy: the caller gave a number, or a policy, or a budget."""
-    if hasattr(draft_tokens, "share"):
-        return draft_tokens
+    """Return a policy: the caller gave a number, or a policy."""
     # NumPy's integers have a method of that name.
     if isinstance(draft_tokens, numbers.Number) or not hasattr(draft_tokens, "choose"):
         return FixedLength(draft_tokens)

@@ -25,8 +25,6 @@ class Proposal:
         drawn: the tokens come from ``sampler.draft``, so they are ids; else the engine looks.
         blind: each place, and each sibling, was offered before its token was drawn; ``q`` without
             that is refused, as the text would be biased (see ``drafter.py``).
-        promise: the chance ``(B, γ)`` that each draft stays if those before do, as the drafter sees
-            it: from the text, earlier drafts and q, never from the token itself.
         parents: of a tree, the index of each token's parent, before it; -1 is the text. Siblings
             stand in the order in which they were drawn, and q of each is the distribution that the
             first of them was drawn from.
@@ -43,7 +41,6 @@ class Proposal:
     drawn: bool = False
     parents: Sequence[int] | None = None
     blind: bool = False
-    promise: mx.array | None = None
 
     @classmethod
     def of(cls, guesses: Sequence[Sequence[int]]) -> "Proposal | None":

@@ -168,8 +168,6 @@ def speculative_decoder(
     """Return a decoder whose rounds begin with drafts."""
     coupled = rule == "coupled"
     sampler = TextSampler(request.processors, coupled, request.n_known)
-    if hasattr(length, "check"):
-        length.check(rule, request.options)
     kind = TreeJudge if drafter.trees else Judge
     judge = kind(sampler, rule, vocab_size_of(target), trace)
     return Decoder(sampler, judge, length, closable=closable, label=lambda row: "target")
