@@ -54,7 +54,7 @@ __getattr__, __dir__, __all__ = exports(
         "lablib.machine.backend": "set_threads",
         "lablib.course": "check hint progress solution",
         "lablib.inference": (
-            "AdaptiveLength AsyncMlxLM Drafter EarlyExit Head NGram Proposal Sampler "
+            "AdaptiveLength AsyncMlxLM Block Drafter EarlyExit Head NGram Proposal Sampler "
             "SamplerOptions SpeculativeTokenIterator TokenIterator Tree best_of_n best_of_n_many "
             "majority_vote pass_at_k sample_many sample_n sampled_by samples speculative_batch "
             "speculative_decode speculative_sample_n vote_many vote_until"
@@ -63,7 +63,9 @@ __getattr__, __dir__, __all__ = exports(
         "lablib.course.lessons.lesson_08.enumeration": "bias",
         "lablib.inference.sampling": "menu transforms",
         "lablib.inference.speculation": "rules",
-        "lablib.models": ("LanguageModel gpt_config hybrid_config llama_config load load_head"),
+        "lablib.models": (
+            "LanguageModel gpt_config hybrid_config llama_config load load_block load_head"
+        ),
         "lablib.course.plots.chat": "chat",
         "lablib.tools.audit": "audit",
         "lablib.completion": "Completion",

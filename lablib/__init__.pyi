@@ -17,6 +17,7 @@ from lablib.definitions import by_definition as by_definition
 from lablib.engine import Engine as Engine
 from lablib.inference import AdaptiveLength as AdaptiveLength
 from lablib.inference import AsyncMlxLM as AsyncMlxLM
+from lablib.inference import Block as Block
 from lablib.inference import Drafter as Drafter
 from lablib.inference import EarlyExit as EarlyExit
 from lablib.inference import Head as Head
@@ -50,6 +51,7 @@ from lablib.models import gpt_config as gpt_config
 from lablib.models import hybrid_config as hybrid_config
 from lablib.models import llama_config as llama_config
 from lablib.models import load as load
+from lablib.models import load_block as load_block
 from lablib.models import load_head as load_head
 from lablib.text import generate as generate
 from lablib.text import on_text as on_text

@@ -24,6 +24,7 @@ from lablib.inference.sampling import Sampler as Sampler
 from lablib.inference.sampling import SamplerOptions as SamplerOptions
 from lablib.inference.sampling import sampled_by as sampled_by
 from lablib.inference.speculation import AdaptiveLength as AdaptiveLength
+from lablib.inference.speculation import Block as Block
 from lablib.inference.speculation import Costs as Costs
 from lablib.inference.speculation import DraftModel as DraftModel
 from lablib.inference.speculation import Drafter as Drafter

@@ -1,6 +1,7 @@
 """Holds small language models: one class, three shapes, and a zoo that opens them by name."""
 
 from lablib.models.base import LanguageModel
+from lablib.models.block import DraftBlock, load_block
 from lablib.models.config import ModelConfig
 from lablib.models.gpt import gpt_config
 from lablib.models.head import DraftHead, load_head
@@ -9,6 +10,7 @@ from lablib.models.retention import hybrid_config
 from lablib.models.zoo import load, names
 
 __all__ = [
+    "DraftBlock",
     "DraftHead",
     "LanguageModel",
     "ModelConfig",
@@ -16,6 +18,7 @@ __all__ = [
     "hybrid_config",
     "llama_config",
     "load",
+    "load_block",
     "load_head",
     "names",
 ]

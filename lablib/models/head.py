@@ -26,12 +26,12 @@ import mlx.nn as nn
 KIND = "lablib-head"
 
 
-class DraftHead(nn.Module):
-    """``head(states (B, T, hidden), tokens (B, T), cache) -> states (B, T, hidden)``.
+class StateReader(nn.Module):
+    """Reads what a target computed: what a head and a block of drafts share.
 
-    Each state stands before its token; the output guesses the state after it. ``ids`` are the
-    tokens that can be drafted (None: all), ``intermediate_size`` is the width inside its one block,
-    otherwise shaped as a block of ``target``, which stays as it is. ``seed`` draws the weights.
+    ``ids`` are the tokens that can be drafted (None: all), ``intermediate_size`` is the width
+    inside its one block, otherwise shaped as a block of ``target``, which stays as it is. ``seed``
+    draws the weights.
 
     Raises:
         BadType, BadValue: ``target`` is no ``LanguageModel``, has no attention whose shape to take,
@@ -85,27 +85,40 @@ class DraftHead(nn.Module):
 
         return [KVCache()]
 
-    def __call__(
-        self, states: mx.array, tokens: mx.array, cache: list[Any] | None = None
-    ) -> mx.array:
-        """Guess the states after ``tokens``; ``cache`` takes the pairs in."""
+    def pairs(self, states: mx.array, tokens: mx.array) -> mx.array:
+        """Return what its block reads of states ``(B, T, hidden)``, each before its token."""
         embedded = self.target.model.embed_tokens(tokens)
-        pairs = mx.concatenate([states, embedded], axis=-1)
-        return self.blocks(self.join(pairs), cache)
+        return self.join(mx.concatenate([states, embedded], axis=-1))
 
     def scores(self, states: mx.array) -> mx.array:
         """Return the logits ``(..., len(ids))`` of the tokens that can be drafted."""
         return states @ self._rows.T
 
-    def logits(self, states: mx.array) -> mx.array:
-        """Return logits ``(B, V)`` of states ``(B, hidden)``, -inf for tokens never drafted."""
-        scores = self.scores(states)
-        batch, n_drafted = scores.shape
-        if n_drafted == self.target.vocab_size:
+    def spread(self, scores: mx.array) -> mx.array:
+        """Return logits ``(..., V)`` of scores: -inf for tokens that are never drafted."""
+        if scores.shape[-1] == self.target.vocab_size:
             return scores
-        logits = mx.full((batch, self.target.vocab_size), -mx.inf, scores.dtype)
-        logits[:, self.ids] = scores
+        logits = mx.full((*scores.shape[:-1], self.target.vocab_size), -mx.inf, scores.dtype)
+        logits[..., self.ids] = scores
         return logits
+
+    def logits(self, states: mx.array) -> mx.array:
+        """Return logits ``(..., V)`` of states ``(..., hidden)``, -inf for tokens never drafted."""
+        return self.spread(self.scores(states))
+
+
+class DraftHead(StateReader):
+    """``head(states (B, T, hidden), tokens (B, T), cache) -> states (B, T, hidden)``.
+
+    Each state stands before its token; the output guesses the state after it. Arguments and errors
+    are those of ``StateReader``.
+    """
+
+    def __call__(
+        self, states: mx.array, tokens: mx.array, cache: list[Any] | None = None
+    ) -> mx.array:
+        """Guess the states after ``tokens``; ``cache`` takes the pairs in."""
+        return self.blocks(self.pairs(states, tokens), cache)
 
 
 @checks_options
@@ -128,23 +141,34 @@ def load_head(name: str | Path, target: nn.Module) -> DraftHead:
         >>> stats["draft_calls"] > 0
         True
     """
+    path, keys, arrays = stored(name, target, KIND, "draft head")
+    head = DraftHead(target, listed(arrays.pop("ids")), keys["intermediate_size"])
+    return filled(head, arrays, path)
+
+
+def stored(
+    name: Any, target: Any, kind: str, called: str
+) -> tuple[Path, dict[str, Any], dict[str, mx.array]]:
+    """Return where weights of a ``kind`` for ``target`` lie, what their config says, and them."""
     if not isinstance(name, str | Path):
-        raise BadType(f"name must be a head's name or path, got {name!r}")
+        raise BadType(f"name must be a {called.split()[-1]}'s name or path, got {name!r}")
     shipped = zoo.CHECKPOINTS / name
     path = shipped if str(name) and shipped.is_dir() else Path(name)
     keys = files.read_json(path / "config.json")
-    if keys.get("model_type") != KIND:
-        raise BadValue(f"{path} does not hold a draft head, but a {keys.get('model_type')!r}")
+    if keys.get("model_type") != kind:
+        raise BadValue(f"{path} does not hold a {called}, but a {keys.get('model_type')!r}")
     if not isinstance(target, LanguageModel) or fingerprint(target) != keys["fingerprint"]:
         raise BadValue(
-            f"target must be the {keys['target']!r} that the head was trained on, "
+            f"target must be the {keys['target']!r} that the {called.split()[-1]} was trained on, "
             "as lablib.load returns it"
         )
-    file = path / "model.safetensors"
-    arrays = files.read_arrays(file)
-    head = DraftHead(target, listed(arrays.pop("ids")), keys["intermediate_size"])
-    files.fill(head, arrays, file)
-    head.set_dtype(target.model.norm.weight.dtype)
-    mx.eval(head.parameters())
-    head.eval()
-    return head
+    return path, keys, files.read_arrays(path / "model.safetensors")
+
+
+def filled(module: Any, arrays: dict[str, mx.array], path: Path) -> Any:
+    """Return the module with these weights, in the type of its target's."""
+    files.fill(module, arrays, path / "model.safetensors")
+    module.set_dtype(module.target.model.norm.weight.dtype)
+    mx.eval(module.parameters())
+    module.eval()
+    return module

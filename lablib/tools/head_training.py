@@ -21,7 +21,7 @@ from lablib.machine import backend
 from lablib.models import zoo
 from lablib.models.base import LanguageModel
 from lablib.models.files import fingerprint
-from lablib.models.head import KIND, DraftHead
+from lablib.models.head import KIND, DraftHead, StateReader
 from lablib.tools import chat_prompts
 from lablib.tools.descent import RESUME, Descent, ResumePoint, descend, same
 from lablib.tools.training import checkpoint
@@ -119,7 +119,7 @@ def train_head(
     if report.is_file():
         same(json.loads(report.read_text()), made_of, f"delete {out}")
         return out
-    texts = _texts(recipe, target, tokenizer, out / "texts", progress)
+    texts = texts_of(recipe, target, tokenizer, out / "texts", progress)
     head = DraftHead(target, _frequent(texts, recipe), recipe.intermediate_size, seed=recipe.seed)
     point = ResumePoint(out, made_of, save_every)
     loss, batches = partial(_loss, recipe), _batches(texts, recipe)
@@ -146,13 +146,18 @@ def save_head(head: DraftHead, path: str | Path, target: str) -> Path:
 
     The model it drafts for is not stored: ``target`` is its name or path.
     """
+    return save_reader(head, path, KIND, target)
+
+
+def save_reader(module: StateReader, path: str | Path, kind: str, target: str, **keys: Any) -> Path:
+    """Write a reader of ``target``'s states, as ``save_head`` does; ``keys`` join its config."""
     path = Path(path)
     path.mkdir(parents=True, exist_ok=True)
-    weights = {name: w.astype(mx.float16) for name, w in tree_flatten(head.parameters())}
-    mx.save_safetensors(str(path / "model.safetensors"), {**weights, "ids": head.ids})
-    keys = {"model_type": KIND, "target": target, "fingerprint": fingerprint(head.target)}
-    keys |= {"intermediate_size": head.shape.intermediate_size}
-    (path / "config.json").write_text(json.dumps(keys, indent=2) + "\n", encoding="utf-8")
+    weights = {name: w.astype(mx.float16) for name, w in tree_flatten(module.parameters())}
+    mx.save_safetensors(str(path / "model.safetensors"), {**weights, "ids": module.ids})
+    said = {"model_type": kind, "target": target, "fingerprint": fingerprint(module.target)}
+    said |= {"intermediate_size": module.shape.intermediate_size, **keys}
+    (path / "config.json").write_text(json.dumps(said, indent=2) + "\n", encoding="utf-8")
     return path
 
 
@@ -177,7 +182,7 @@ def prompts_of(recipe: HeadRecipe, tokenizer: Any, n: int, *, unseen: bool = Fal
     return [tokenizer.encode(texts[i]) for i in order]
 
 
-def _texts(
+def texts_of(
     recipe: HeadRecipe, target: LanguageModel, tokenizer: Any, folder: Path, progress: bool
 ) -> list[tuple[np.ndarray, int]]:
     """Let the target write, or read what it wrote before: token ids, and where the prompt ends."""

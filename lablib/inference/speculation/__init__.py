@@ -5,6 +5,7 @@ from lablib.lazy import exports
 __getattr__, __dir__, __all__ = exports(
     __name__,
     {
+        "lablib.inference.speculation.block": "Block",
         "lablib.inference.speculation.costs": "Costs",
         "lablib.inference.speculation.draft_length": "AdaptiveLength DraftLength FixedLength",
         "lablib.inference.speculation.draft_model": "DraftModel",

@@ -1,4 +1,5 @@
 # Made from the table in __init__.py by tests/stubs.py.
+from lablib.inference.speculation.block import Block as Block
 from lablib.inference.speculation.costs import Costs as Costs
 from lablib.inference.speculation.draft_length import AdaptiveLength as AdaptiveLength
 from lablib.inference.speculation.draft_length import DraftLength as DraftLength

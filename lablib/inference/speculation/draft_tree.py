@@ -62,7 +62,9 @@ class Tree(Drafter):
             raise BadValue(f"draft must leave what a tree offers to the tree, a {kind} has offers")
         self.model, self.in_target_cache = self._inner.model, self._inner.in_target_cache
         depth = None if depth is None else integer("depth", depth, 1)
-        self._depth, self._drawn = depth, flag("drawn", drawn)
+        most = getattr(self._inner, "depth", None)  # the places of a block
+        self._depth = most if depth is None else min(depth, most or depth)
+        self._drawn = flag("drawn", drawn)
 
     def begin(self, target: Any, own: Any, texts: int) -> Self:
         """Return the drafter inside for one text, where its drafts grow into a tree."""

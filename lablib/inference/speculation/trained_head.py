@@ -82,6 +82,7 @@ class Head(Drafter):
 
     in_target_cache = True  # the target reads the prompt first
     batches = False
+    called = "head"
     growth: Any = None  # as a DraftModel's
     _cache: kv.Cache
     _read: int  # tokens of the text that the head has read, or that it begins after
@@ -96,7 +97,7 @@ class Head(Drafter):
     def begin(self, target: Any, own: Any, texts: int) -> Self:
         """Return a drafter for one text that watches the target; see :class:`Drafter`."""
         if target.model is not self.head.target:
-            raise BadValue("target must be the model that the head was loaded for")
+            raise BadValue(f"target must be the model that the {self.called} was loaded for")
         if kv.offset(target.cache) is None:
             raise BadValue("cache must count its tokens, and a recurrent one alone does not")
         session = shallow_copy(self)
@@ -109,13 +110,10 @@ class Head(Drafter):
 
     def propose(self, texts: Texts, limits: Limits, sampler: TextSampler) -> Proposal | None:
         """Draw tokens one after the other; nothing is waited for."""
-        text = texts[0]
-        target_read = len(text) - 1
-        if target_read == self._read:
+        pairs = self.unread(texts[0])
+        if pairs is None:
             return None  # the target has read nothing yet
-        states = self._watched.take(self._read, target_read)
-        unread = mx.array([text[self._read + 1 :]])
-        self._read = target_read
+        states, unread = pairs
 
         def forward(tokens: mx.array, parents: list[int] | None = None) -> mx.array:
             nonlocal states  # guessed from the last ones, and from the tokens after them
@@ -133,5 +131,15 @@ class Head(Drafter):
         draw = self.growth or partial(draft_model.draw_in_turn, offers=self.offers)
         proposal = draw(forward, unread, limits, sampler)
         # Guessed states: the target's own will follow.
-        kv.trim(self._cache, kv.length(self._cache) - target_read + self._start)
+        kv.trim(self._cache, kv.length(self._cache) - self._read + self._start)
         return proposal
+
+    def unread(self, text: Sequence[int]) -> tuple[mx.array, mx.array] | None:
+        """Return the target's states that are new ``(1, n, hidden)``, and the tokens after them."""
+        target_read = len(text) - 1
+        if target_read == self._read:
+            return None
+        states = self._watched.take(self._read, target_read)
+        tokens = mx.array([text[self._read + 1 :]])
+        self._read = target_read
+        return states, tokens
