@@ -146,6 +146,32 @@ claim(
     np.isclose(of_the_rule(*halves), 1.5) and np.isclose(of_the_rule(halves[0], behind), 2),
 )
 
+# %% after library-own-run
+embedded = target.model.embed_tokens(mx.array([friend]))
+claim(
+    "Its Markov head needs no table of all pairs, since it is made of the target's embeddings, "
+    "with one small matrix couple between the word before and the words behind:",
+    block.couple.weight.shape == (target.config.hidden_size,) * 2
+    and np.allclose(
+        np.array(block.couple(embedded) @ target.model.embed_tokens.weight.T),
+        np.array(block.coupling(mx.array([friend]))),
+        atol=1e-4,
+    ),
+)
+one_place = block(states[:, :-1], tokens[:, 1:], None, 1)
+claim(
+    "Even so, what was said of any block has to hold for this one: all places come out of one "
+    "forward, a place changes with the word before it, and the text is the target's.",
+    guessed.shape[1] == 4
+    and apart > 1e-4
+    and text[0].tolist()[tokens.size :] == plain
+    and stats["draft_calls"] <= stats["rounds"]
+    and np.allclose(np.array(one_place[:, 0]), np.array(guessed[:, 0]), atol=1e-4),
+)
+
+# %% after library-own-answer
+claim("So a block that knows nothing costs time, and not the text.", stats["total_accepted"] < 4)
+
 # %% after predict-blocks-answer
 story, adding, listed = (ways[name] for name in ("a story", "a sum", "a list"))
 shown = {told: lab.Blocks(ways, pieces).compute("a story", told)["blocks"] for told in (0, 1)}
@@ -157,8 +183,8 @@ crossed = {
 }
 average = [place[()] for place in story.says[0]]
 claim(
-    "Its next four tokens are a tree, and we walk through all of it, except for what is rarer than "
-    "3 in 10,000.",
+    "The target's next four tokens are a tree, and we walk through all of it, except for what is "
+    "rarer than 3 in 10,000.",
     all(len(each.places) == 4 and each.left_out < 0.03 for each in ways.values())
     and story.places[3].mass.min() > 3e-4,
 )

@@ -5,7 +5,7 @@ everything that one may ask of it is a sum: what stands at a place of a block if
 tokens stand before it, or if only some of them are known, and how much of such a block stays.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from lablib.course.lessons.lesson_13.rounds import chances
@@ -16,6 +16,7 @@ import mlx.core as mx
 import numpy as np
 
 Path = tuple[int, ...]
+LEAST = 1e-30  # a chance that is none, where its logarithm is asked for
 
 
 class Place(NamedTuple):
@@ -110,6 +111,19 @@ class Continuations:
             p2[path[0]], q2[path[0]] = p, self.says[told][1][path[len(path) - min(told, 1) :]]
         return first.p[0], p2, self.says[told][0][()], q2
 
+    def head(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return what the places say alone ``(places, V)``, and a Markov head's table ``(V, V)``.
+
+        Both are logarithms, added before a softmax. Row x is what x changes at the place behind it
+        (the last one, if it stands before several); of a token that was left out it is 0.
+        """
+        alone = np.stack([np.log(np.maximum(each[()], LEAST)) for each in self.says[0]])
+        table = np.zeros((alone.shape[1], alone.shape[1]))
+        for row, says in zip(alone[1:], self.says[1][1:], strict=True):
+            for (token,), q in says.items():
+                table[token] = np.log(np.maximum(q, LEAST)) - row
+        return alone, table
+
     def draw(self, told: int, rng: np.random.Generator) -> tuple[list[int], list[np.ndarray]]:
         """Draw such a block; returns its tokens, and what each was drawn from.
 
@@ -150,9 +164,34 @@ class Told(Drafter):
         length = min(limits[0], len(self.continuations.places))
         if list(texts[0]) != self.continuations.text or not length:
             return None
-        tokens, q = self.continuations.draw(self.told, self._rng)
+        tokens, q = self._drawn(length)
         said = mx.array(np.stack(q[:length])[None].astype(np.float32))
         return Proposal(mx.array([tokens[:length]], mx.int32), q=said, blind=True)
+
+    def _drawn(self, length: int) -> tuple[Sequence[int], Sequence[np.ndarray]]:
+        return self.continuations.draw(self.told, self._rng)
+
+
+class Own(Told):
+    """The same with a function of one's own, exercise 19.2, that draws from scores and a table.
+
+    Args:
+        continuations: of the text.
+        function: a solution of the exercise.
+        seed: of its draws.
+    """
+
+    def __init__(
+        self, continuations: Continuations, function: Callable[..., Any], seed: int = 0
+    ) -> None:
+        super().__init__(continuations, 1, seed)
+        self._function, self._head = function, continuations.head()
+
+    def _drawn(self, length: int) -> tuple[Sequence[int], Sequence[np.ndarray]]:
+        alone, table = self._head
+        u = self._rng.random(length)
+        tokens, q = self._function(alone[:length], table, self.continuations.text[-1], u)
+        return [int(token) for token in tokens], np.asarray(q, float)
 
 
 def kept_by_the_engine(
