@@ -163,8 +163,8 @@ def _add_train(commands: Any) -> None:
     train.add_argument(
         "names",
         nargs="*",
-        help="target, draft, hybrid, verifier, target-head (default: these, in order), "
-        "smollm2-head (after fetch; a GPU's work)",
+        help="target, draft, hybrid, verifier, target-head, target-block (default: these, in "
+        "order), smollm2-head (after fetch; a GPU's work)",
     )
     train.add_argument(
         "--out", type=Path, default=Path("runs"), help="parent folder of the results"
@@ -230,14 +230,15 @@ def _text(which: str, options: argparse.Namespace) -> None:
 
 def _train(options: argparse.Namespace) -> None:
     from lablib.machine import backend
+    from lablib.tools.block_training import BLOCKS, train_block
     from lablib.tools.head_training import HEADS, train_head
     from lablib.tools.recipes import RECIPES, THREADS
     from lablib.tools.training import train
     from lablib.tools.verifier_training import train_verifier
     from lablib.validation import integer, one_of
 
-    shipped = [*RECIPES, "verifier", "target-head"]
-    names = [one_of("name", n, [*shipped, *HEADS]) for n in options.names or shipped]
+    shipped = [*RECIPES, "verifier", "target-head", "target-block"]
+    names = [one_of("name", n, [*shipped, *HEADS, *BLOCKS]) for n in options.names or shipped]
     variable = os.environ.get("LABLIB_THREADS")
     threads = options.threads if options.threads is not None else int(variable or THREADS)
     integer("threads", threads, 1)
@@ -250,6 +251,8 @@ def _train(options: argparse.Namespace) -> None:
         run: Any = partial(train_head if name in HEADS else train, name)
         if name == "verifier":
             run = train_verifier
+        elif name in BLOCKS:
+            run = partial(train_block, name)
         print(run(options.out / name, models=options.out))
 
 

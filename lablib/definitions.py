@@ -45,6 +45,7 @@ FAST_PATHS = {
         "lablib.models.kernels": "Rotation.__call__ rms_norm split_heads join_heads turned swiglu",
         "mlx.nn": "Linear.__call__",
     },
+    "coupling's table": {"lablib.models.draft_block": "DraftBlock.coupling"},
     "stored weights": {"lablib.models.stored": "dequantised"},  # 90 % of SmolLM2's tokens
 }
 

@@ -42,6 +42,8 @@ you replace runs in its place at once.
     18  steering/confidence.py        token_confidence, by_confidence
         steering/power.py             log_accept
         steering/search.py            beam_search, minimum_bayes_risk
+    19  models/draft_block.py         DraftBlock.coupling
+        speculation/block.py          Block.propose
 
 The way of a call: voting/vote.py or text.py, completions.py, arguments.py (the checks),
 decoding/scheduler.py (rows), decoding/decoder.py (rounds), sampling/text_sampler.py, noise.py

@@ -17,7 +17,7 @@ from typing import Any
 from lablib.machine import backend
 from lablib.models import zoo
 from lablib.models.base import LanguageModel
-from lablib.models.block import KIND, DraftBlock
+from lablib.models.draft_block import KIND, DraftBlock
 from lablib.models.files import fingerprint
 from lablib.models.head import DraftHead, load_head
 from lablib.tools.descent import RESUME, Descent, ResumePoint, descend, same
@@ -55,8 +55,8 @@ class BlockRecipe(HeadRecipe):
 
 BLOCKS = {
     "target-block": BlockRecipe(
-        "target", chat=False, texts=8_192, max_tokens=60, intermediate_size=256, steps=800,
-        batch=16, guesses=8, learning_rate=1.5e-3,
+        "target", chat=False, texts=8_192, max_tokens=60, intermediate_size=256, steps=550,
+        batch=16, guesses=8, learning_rate=1.5e-3, decay_steps=800,
     ),
 }  # fmt: skip
 

@@ -34,7 +34,7 @@ class Descent:
     Attributes:
         steps: of the optimiser.
         learning_rate: at its peak.
-        warmup: steps until then, at most a quarter of all.
+        warmup: steps until then, at most a quarter of those to the end of the fall.
         weight_decay: AdamW's.
         decay_steps: where the fall would end, at ``steps`` or later; None: there.
     """
@@ -47,9 +47,9 @@ class Descent:
 
     def optimizer(self) -> optim.Optimizer:
         """Return a fresh AdamW."""
-        peak, warmup = self.learning_rate, min(self.warmup, self.steps // 4)
-        rise = optim.linear_schedule(peak / 100, peak, steps=max(warmup, 1))
         end = self.steps if self.decay_steps is None else self.decay_steps
+        peak, warmup = self.learning_rate, min(self.warmup, end // 4)
+        rise = optim.linear_schedule(peak / 100, peak, steps=max(warmup, 1))
         fall = optim.cosine_decay(peak, end - warmup, end=peak / 20)
         rate = optim.join_schedules([rise, fall], [warmup])
         return optim.AdamW(rate, betas=[0.9, 0.95], weight_decay=self.weight_decay)

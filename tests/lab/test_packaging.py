@@ -31,6 +31,19 @@ def conda_pip_lines() -> list[str]:
     return re.findall(r"^ {6}- (.+)$", (ROOT / "environment.yml").read_text(), re.MULTILINE)
 
 
+def test_what_no_diff_can_show_takes_at_most_20_megabytes() -> None:
+    """Weights, data and pictures that git tracks; a file is binary where it has a zero byte."""
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True)
+    if listed.returncode:
+        pytest.skip("no clone")
+    files = [ROOT / name for name in listed.stdout.split("\0") if name]
+    contents = {file: file.read_bytes() for file in files if file.is_file()}
+    binary = {str(file): len(data) for file, data in contents.items() if b"\0" in data[:8000]}
+    print(f"{sum(binary.values()) / 1e6:.2f} MB in {len(binary)} files")
+    assert any(name.endswith(".gif") for name in binary)
+    assert sum(binary.values()) <= 20e6, binary
+
+
 def test_environment_yml_equals_pyproject() -> None:
     *lines, last = conda_pip_lines()
     assert last == "-e .[lab]"

@@ -21,7 +21,7 @@ import lablib
 from lablib.inference import AdaptiveLength, Costs, NGram, Tree, steering
 from lablib.inference.sampling import transforms
 from lablib.inference.speculation import rules, tree_rules
-from lablib.models import DraftHead, LanguageModel, base, hybrid_config, llama_config
+from lablib.models import DraftBlock, DraftHead, LanguageModel, base, hybrid_config, llama_config
 
 import mlx.core as mx
 import mlx.nn as nn
@@ -71,6 +71,10 @@ def small() -> LanguageModel:
 
 def head() -> lablib.Head:
     return lablib.Head(DraftHead(tiny(), seed=3))
+
+
+def block() -> lablib.Block:
+    return lablib.Block(DraftBlock(tiny(), 4, seed=3))
 
 
 def new_tree() -> Tree:
@@ -247,6 +251,8 @@ CALLS: dict[str, list[Call]] = {
     "plan_runs": [ask],
     "Head.propose": [partial(speculate, draft=head)],
     "Watched": [partial(speculate, draft=head)],
+    "DraftBlock.coupling": [partial(speculate, draft=block)],
+    "Block.propose": [partial(speculate, draft=block)],
     "measure_costs": [foresee],
     "tree_rejection": by_tree_rule("rejection"),
     "tree_optimal": by_tree_rule("optimal"),
@@ -501,6 +507,7 @@ def text() -> tuple[int, ...]:
 DRAFTERS: dict[str, Callable[[], Any]] = {
     "draft model": lambda: shipped("draft")[0],
     "head": lambda: lablib.Head(lablib.load_head("target-head", trained())),
+    "block": lambda: lablib.Block(lablib.load_block("target-block", trained())),
     "tree": lambda: Tree(shipped("draft")[0]),
     "NGram": NGram,
 }

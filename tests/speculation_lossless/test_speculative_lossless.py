@@ -13,11 +13,11 @@ from lablib.inference.completions import speculative_batch
 from lablib.inference.sampling import transforms
 from lablib.inference.sampling.options import SamplerOptions
 from lablib.inference.sampling.text_sampler import TextSampler
-from lablib.inference.speculation import EarlyExit, Head, NGram, Tree, judge, rules
+from lablib.inference.speculation import Block, EarlyExit, Head, NGram, Tree, judge, rules
 from lablib.inference.speculation.draft_model import DraftModel
 from lablib.inference.speculation.proposal import check_proposal
 from lablib.inference.speculation.speculative_iterator import SpeculativeTokenIterator
-from lablib.models import DraftHead, LanguageModel, llama_config
+from lablib.models import DraftBlock, DraftHead, LanguageModel, llama_config
 from lablib.validation import BadValue
 
 import mlx.core as mx
@@ -149,13 +149,41 @@ def test_a_draft_head_leaves_the_distribution_alone(explored, rule, ids, options
     def drafter():
         return model, Head(DraftHead(model, ids, 8, seed=2))
 
-    got, wanted = explored(rule, drafter, options), np.zeros((SIZE,) * N)
+    check_alone(model, explored(rule, drafter, options), options)
+
+
+def check_alone(model, got, options):
+    wanted = np.zeros((SIZE,) * N)
     for text in itertools.product(range(SIZE), repeat=N):
         logits = model(mx.array([[*PROMPT, *text]]))[0, len(PROMPT) - 1 : -1]
         p = np.array(mx.softmax(transforms.apply(logits, SamplerOptions(**options)), axis=-1))
         wanted[text] = np.prod(p[range(N), text])
     assert abs(got.sum() - 1) < 1e-5
     assert np.abs(got - wanted).max() < 1e-5
+
+
+@pytest.mark.grid(lambda rule, ids: (rule in ("rejection", "coupled")) == (ids is None))
+@pytest.mark.parametrize("ids", [None, [0, 2]])
+@pytest.mark.parametrize("rule", rules.RULE)
+def test_a_block_leaves_the_distribution_alone(explored, rule, ids):
+    """It offers one place or two, as the first draft will have it."""
+    config = llama_config(SIZE, d_model=16, n_heads=2, n_layers=1, d_ff=16)
+    model, offered = LanguageModel(config, seed=4), set()
+    block = DraftBlock(model, 2, ids, 8, seed=2)
+    block.couple.weight = 10 * block.couple.weight
+    block.confide.weight[0, -2] = 2.0  # it goes by the log of the largest q
+    block.confide.bias = mx.array([2.0])
+    least = 0.48 if ids is None else 0.66
+
+    class Counted(Block):
+        def propose(self, *asked):
+            proposal = super().propose(*asked)
+            if proposal is not None and asked[1][0] == 2:
+                offered.add(proposal.tokens.shape[1])
+            return proposal
+
+    check_alone(model, explored(rule, lambda: (model, Counted(block, least)), {}), {})
+    assert offered == {1, 2}
 
 
 class Moody:

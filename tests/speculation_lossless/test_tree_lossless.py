@@ -7,10 +7,10 @@ from lablib.inference.completions import speculative_batch
 from lablib.inference.sampling import transforms
 from lablib.inference.sampling.options import SamplerOptions
 from lablib.inference.sampling.text_sampler import TextSampler
-from lablib.inference.speculation import EarlyExit, Head, NGram, Tree, rules, tree_rules
+from lablib.inference.speculation import Block, EarlyExit, Head, NGram, Tree, rules, tree_rules
 from lablib.inference.speculation import draft_tree as growth
 from lablib.inference.speculation.speculative_iterator import SpeculativeTokenIterator
-from lablib.models import DraftHead, LanguageModel, gpt_config, llama_config
+from lablib.models import DraftBlock, DraftHead, LanguageModel, gpt_config, llama_config
 
 import mlx.core as mx
 import numpy as np
@@ -119,9 +119,9 @@ def test_the_engine_writes_the_targets_distribution(explored, rule, options):
     assert off(explored, target, near(target, 0.6), rule, options, 2) < SAME
 
 
-@pytest.mark.grid(lambda rule, name: (rule == "block") == (name in ("head", "wide")))
+@pytest.mark.grid(lambda rule, name: (rule == "block") == (name in ("head", "wide", "block")))
 @pytest.mark.parametrize("rule", ["rejection", "block"])
-@pytest.mark.parametrize("name", ["gpt", "exit", "head", "wide", "three"])
+@pytest.mark.parametrize("name", ["gpt", "exit", "head", "block", "wide", "three"])
 def test_other_models_drafters_and_shapes(explored, rule, name):
     target = model("gpt" if name == "gpt" else "llama")
     draft = near(target, 0.6)
@@ -129,7 +129,9 @@ def test_other_models_drafters_and_shapes(explored, rule, name):
         draft = EarlyExit(1)
     if name == "head":
         draft = Head(DraftHead(target, [0, 2], 8, seed=2))
-    depth, nodes = (1, 3) if name == "wide" else (None, 2 + (name in ("head", "three")))
+    if name == "block":
+        draft = Block(DraftBlock(target, 2, None, 8, seed=2))
+    depth, nodes = (1, 3) if name == "wide" else (None, 2 + (name in ("head", "block", "three")))
     assert off(explored, target, draft, rule, {}, nodes, depth) < SAME
 
 

@@ -2,7 +2,7 @@
 
 As a head does (``trained_head.py``), it drafts from the hidden states that the target leaves
 behind. But a head runs once for each draft; a block runs once a round, and what is left for each
-draft is a row of a table: what the token before it makes likelier (``models/block.py``).
+draft is a row of a table: what the token before it makes likelier (``models/draft_block.py``).
 
 How many are offered is decided by each place's confidence, which is asked before its token is
 drawn: it knows the text, the drafts before and q, and so nothing is biased (``drafter.py``).
@@ -12,18 +12,20 @@ from dataclasses import replace
 from functools import partial
 
 from lablib.cache import kv
+from lablib.definitions import FastPath
 from lablib.inference.sampling.text_sampler import TextSampler
 from lablib.inference.speculation import draft_model
 from lablib.inference.speculation.drafter import Limits, Texts
 from lablib.inference.speculation.proposal import Proposal
 from lablib.inference.speculation.trained_head import Head
-from lablib.models.block import DraftBlock
+from lablib.models.draft_block import DraftBlock
 from lablib.unknown_options import checks_options
 from lablib.validation import BadType, number
 
 import mlx.core as mx
 
 _TABLE = 2**20  # entries of the coupling that are computed once; of larger ones a row at a time
+_KEPT = FastPath("coupling's table")
 
 
 @checks_options
@@ -92,7 +94,9 @@ class Block(Head):
         return self._offered(proposal, guessed[:, :n], mx.concatenate(drawn_from[:n], axis=1))
 
     def _coupling(self, tokens: mx.array) -> mx.array:
-        return self.head.coupling(tokens) if self._table is None else self._table[tokens]
+        if self._table is None or not _KEPT.is_open():
+            return self.head.coupling(tokens)
+        return self._table[tokens]
 
     def _offered(self, proposal: Proposal, states: mx.array, scores: mx.array) -> Proposal:
         """Return the places before the first whose chance to be reached and kept is too small.

@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from lablib.definitions import remember
 from lablib.machine.arrays import listed
 from lablib.models.base import LanguageModel, seeded
 from lablib.models.head import StateReader, filled, stored
@@ -118,3 +119,6 @@ def load_block(name: str | Path, target: nn.Module) -> DraftBlock:
     block: Any = target
     block = DraftBlock(block, keys["size"], ids, keys["intermediate_size"])
     return filled(block, arrays, path)
+
+
+remember(__name__)
