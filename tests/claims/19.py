@@ -237,3 +237,16 @@ claim(
     "(The promise may be a little low, because what was left out of the walk counts as refused.)",
     all(each.left_out > 0 for each in ways.values()),
 )
+
+# %% after theory-trained-answer
+claim(
+    "And this is target-block, which comes with the package: a block of eight places, trained on "
+    "texts of the target's own.",
+    trained.block.size == 8,
+)
+claim("On the list it keeps what exact places keep.", learned["a list"][0] > 3.8)
+claim(
+    "In the story and on the sum it stays below them: it is small, and it has to learn every "
+    "text's places with one layer and one table for all.",
+    all(learned[name][0] < promised[name, 1] - 0.2 for name in ("a story", "a sum")),
+)
