@@ -31,6 +31,8 @@ from lablib.course.lessons.lesson_15.widgets import Judged
 from lablib.course.lessons.lesson_16 import sums
 from lablib.course.lessons.lesson_16.widgets import Voting
 from lablib.course.lessons.lesson_17.widgets import Cloud, Masked
+from lablib.course.lessons.lesson_19.continuations import Continuations
+from lablib.course.lessons.lesson_19.widgets import Agreement, Blocks, Offered
 from lablib.course.plots.chart import ChartExplorer
 from lablib.course.plots.explorer import Explorer
 from lablib.course.replay.curves import Sampled
@@ -90,6 +92,11 @@ def _stream() -> Stream:
     return Stream(model, [1, 2, 3], [" elephant"] * 9, {"here": 2, "there": 3})
 
 
+def _blocks() -> Blocks:
+    model = LanguageModel(llama_config(9, 16, 1, 8), seed=0)
+    return Blocks({"here": Continuations(model, [1, 2, 3], places=3)}, [*" abcdefgh"])
+
+
 def _judged() -> Judged:
     p = _logits(9, 40, 1)
     return Judged({"alike": (p, p), "apart": (p, -p)})
@@ -137,6 +144,9 @@ EVERY: dict[type[ChartExplorer], Callable[[], ChartExplorer]] = {
     Voting: _voting,
     Masked: Masked,
     Cloud: lambda: Cloud(days=4, most=5),
+    Agreement: lambda: Agreement(["of", "no"], ["course", "problem"]),
+    Blocks: _blocks,
+    Offered: Offered,
 }
 
 

@@ -1,0 +1,1 @@
+"""Lesson 19: what it shows and asks."""

@@ -1,0 +1,252 @@
+"""What checks the sentences of lesson 19 · Blocks."""
+
+# %% after by-hand-forwards
+claim(
+    "From there the target's output layer goes on as always, but for all places at once:",
+    scores.shape == (2, 4) and np.allclose(scores[1], (state + marks[1]) @ output.T),
+)
+
+# %% after by-hand-question
+claim(
+    "Each of our two places says exactly what stands there.",
+    np.allclose(q, [[0.5, 0.5, 0, 0], [0, 0, 0.5, 0.5]]),
+)
+
+# %% after by-hand-pairs-answer
+crossed = q[0, 0] * q[1, 3] + q[0, 1] * q[1, 2]
+claim("One and a half.", np.isclose(independent, 1.5))
+claim(
+    "Half of the blocks are of problem or no course, which nobody says, so that their second word "
+    "is always refused.",
+    np.isclose(crossed, 0.5) and p2[0, 1] == p2[1, 0] == 0,
+)
+claim(
+    "And yet no place is wrong: in half of the answers the second word is course.",
+    np.allclose(p1 @ p2, q[1, 2:]) and np.allclose(p1, q[0, :2]),
+)
+rows = [np.array([share, 1 - share]) for share in np.linspace(0, 1, 21)]
+claim(
+    "A place that isn't told its neighbour can only say what stands there on average, and whatever "
+    "it says instead, half of the second words are still refused.",
+    all(np.isclose((p1[:, None] * np.minimum(p2, row)).sum(), 0.5) for row in rows),
+)
+claim(
+    "More training won't mend this, because there is nothing left to learn.",
+    np.allclose(p1 @ p2, q[1, 2:]),
+)
+
+# %% after by-hand-markov
+assert np.isclose(markov, 2)
+claim(
+    "So keep a table that says how much likelier each word becomes behind another, log p(y after "
+    "x) − log p(y), and add the row of the word just drawn to the scores of the next place.",
+    np.allclose(behind, p2) and np.isclose(table[0, 0], np.log(p2[0, 0]) - np.log(average[0])),
+)
+
+# %% after by-hand-square-answer
+square = lab.Agreement(["of", "no"], ["course", "problem"])
+shares = np.linspace(0, 1, 11)
+strict = [square.compute(share=share, sure=0.95) for share in shares]
+drawn_wrong = [(each["q"][0, 1] + each["q"][1, 0]) / 2 for each in strict]
+orange = [1 - each["kept"][1] for each in strict]
+claim(
+    "Here the target isn't quite as strict, and says the word that belongs in 95 of 100 answers.",
+    np.isclose(strict[0]["p"][0, 0], 0.95),
+)
+claim("Without the head nearly half of the square is orange.", 0.4 < orange[0] < 0.5)
+claim(
+    "The more of the table is added, the less is drawn of the pairs that don't agree, until the "
+    "square is the target's own.",
+    (np.diff(drawn_wrong) < 0).all() and np.allclose(strict[-1]["q"], strict[-1]["p"]),
+)
+loose = [square.compute(share=share, sure=0.5) for share in shares]
+claim(
+    "Where the right word has ½ there is nothing to agree on, and the head has nothing to do.",
+    all(np.allclose(each["q"], 0.5) and np.isclose(sum(each["kept"]), 2) for each in loose),
+)
+
+# %% after by-hand-three-answer
+claim(
+    "Two and a half, as if there were no head.",
+    stay_of_three(1) == stay_of_three(0) == 2.5,
+)
+claim(
+    "The neighbour of the third place is lost in both texts, and lost doesn't know who lost it.",
+    after(("lost",), 2) == {"her": 0.5, "his": 0.5} and after(("she", "lost"), 2) == {"her": 1.0},
+)
+claim(
+    "What has to agree stands two words apart here, and a Markov head sees one.",
+    stay_of_three(2) == 3,
+)
+
+# %% after by-hand-lengths-answer
+speeds = tokens / prices
+claim("Three are best.", speeds.argmax() == 2 and speeds[2] > 1 / 1.25)
+claim(
+    "The third draft survives less than half of the time, and still it pays; the fourth doesn't, "
+    "although its own confidence is 0.9, because the third stands before it.",
+    survival[2] < 0.5
+    and speeds[2] > speeds[1]
+    and speeds[3] < speeds[2]
+    and confidence[3] == 0.9
+    and (tokens[2] + survival[2] * 0.9) / prices[3] < speeds[2] < (tokens[2] + 0.9) / prices[3],
+)
+rng = np.random.default_rng(19)
+for _ in range(300):  # once it falls, it falls on
+    of_block = 1 + np.cumsum(np.cumprod(rng.random(8)))
+    walk = np.concatenate([[1.0], of_block]) / (1.25 + rng.random() * np.arange(9))
+    falls = np.flatnonzero(np.diff(walk) < 0)
+    assert not len(falls) or (np.diff(walk)[falls[0] :] < 1e-12).all()
+claim(
+    "And since a survival never rises along a block, a place behind one that doesn't pay can't pay "
+    "either.",
+    (np.diff(survival) <= 0).all(),
+)
+claim(
+    "It would tell more: min(1, p/q) hangs on the word, and a word that will be refused need not "
+    "be read at all.",
+    min(1, 0.5 / 0.7) < min(1, 0.5 / 0.3),
+)
+claim(
+    "The target says yes and no with ½ each, the draft yes with 0.7, so that a no always stays and "
+    "a yes may be refused.",
+    min(1, 0.5 / 0.3) == 1 and min(1, 0.5 / 0.7) < 1,
+)
+
+# %% after by-hand-looks-answer
+claim("In 35 of 100 texts.", np.isclose(yes, 0.35))
+claim(
+    "Each no that the draft draws stays, while a yes is thrown away and the target draws anew, "
+    "which makes half of them no.",
+    np.isclose(written(ways["a no alone"])[1], q[1] + q[0] / 2),
+)
+claim(
+    "And a mixture of p and p is p, however the two are mixed.",
+    all(np.allclose(written(np.full(2, share)), p) for share in np.linspace(0, 1, 11)),
+)
+claim(
+    "One that offers none writes p as well, for then the target draws.",
+    np.allclose(written(np.zeros(2)), p),
+)
+offered = lab.Offered()
+at_rest = offered.compute(**{name: each.value for name, each in offered.controls.items()})
+assert np.isclose(at_rest["written"][0], 0.35)
+before = [offered.compute(lab.BEFORE, 0.7, bound) for bound in np.linspace(0, 1, 21)]
+claim(
+    "Choose before the draw, and move least confidence: all or none is offered, and the bars stay "
+    "where they are.",
+    all(np.allclose(each["written"], 0.5) for each in before)
+    and {round(each["shares"][2], 9) for each in before} == {0.0, 1.0},
+)
+
+# %% after library-equal
+claim(
+    "The engine judges a block with the rule of rejection that it has for all drafts, and for each "
+    "of the four pairs it must keep what we kept:",
+    np.isclose(of_the_rule(*halves), 1.5) and np.isclose(of_the_rule(halves[0], behind), 2),
+)
+
+# %% after library-own-run
+embedded = target.model.embed_tokens(mx.array([friend]))
+claim(
+    "Its Markov head needs no table of all pairs, since it is made of the target's embeddings, "
+    "with one small matrix couple between the word before and the words behind:",
+    block.couple.weight.shape == (target.config.hidden_size,) * 2
+    and np.allclose(
+        np.array(block.couple(embedded) @ target.model.embed_tokens.weight.T),
+        np.array(block.coupling(mx.array([friend]))),
+        atol=1e-4,
+    ),
+)
+one_place = block(states[:, :-1], tokens[:, 1:], None, 1)
+claim(
+    "Even so, what was said of any block has to hold for this one: all places come out of one "
+    "forward, a place changes with the word before it, and the text is the target's.",
+    guessed.shape[1] == 4
+    and apart > 1e-4
+    and text[0].tolist()[tokens.size :] == plain
+    and stats["draft_calls"] <= stats["rounds"]
+    and np.allclose(np.array(one_place[:, 0]), np.array(guessed[:, 0]), atol=1e-4),
+)
+
+# %% after library-own-answer
+claim("So a block that knows nothing costs time, and not the text.", stats["total_accepted"] < 4)
+
+# %% after predict-blocks-answer
+story, adding, listed = (ways[name] for name in ("a story", "a sum", "a list"))
+shown = {told: lab.Blocks(ways, pieces).compute("a story", told)["blocks"] for told in (0, 1)}
+crossed = {
+    (block[k][0], block[k + 1][0])
+    for block in shown[0]
+    for k in range(3)
+    if block[k + 1][1] == "refused"
+}
+average = [place[()] for place in story.says[0]]
+claim(
+    "The target's next four tokens are a tree, and we walk through all of it, except for what is "
+    "rarer than 3 in 10,000.",
+    all(len(each.places) == 4 and each.left_out < 0.03 for each in ways.values())
+    and story.places[3].mass.min() > 3e-4,
+)
+claim("In the story alone.", gains == [True, False])
+claim(
+    "Places that are told nothing draw sister Otto, and friend M, where half of a name is missing: "
+    "collisions, though each token is right at its place.",
+    {("␣sister", "␣Otto"), ("␣M", ",")} <= crossed
+    and all(
+        average[place][pieces.index(word)] > 0.01
+        for place, word in ((0, " sister"), (1, " Otto"), (1, " M"), (2, ","))
+    ),
+)
+sister = story.p_after((pieces.index(" sister"),))
+claim(
+    "Told their neighbour, they keep nearly all that can be kept, because sister wants a girl's "
+    "name, and half a name wants its other half.",
+    story.kept(1).sum() > 0.99 * story.kept(3).sum()
+    and sister[pieces.index(" Kate")] > 0.1
+    and sister[pieces.index(" Otto")] < 0.01,
+)
+digit = pieces.index("=")
+claim(
+    "Its result hangs on the digit two places before, and between them stands =, which says "
+    "nothing.",
+    all(p[digit] > 0.99 for p in adding.places[1].p)
+    and len({int(p.argmax()) for p in adding.places[2].p}) > 3
+    and adding.kept(2)[2] > 0.99,
+)
+claim(
+    "So the Markov head changes nothing there.",
+    np.allclose(adding.kept(0), adding.kept(1), atol=0.01),
+)
+claim(
+    "Move words it is told to 2: now the result is known, and everything stays.",
+    adding.kept(2).sum() > 3.98,
+)
+claim(
+    "Choose a list: nothing collides, because nothing is in doubt.",
+    listed.kept(0).sum() > 3.97
+    and all(p.max() > 0.98 for each in listed.places for p in each.p[:1]),
+)
+
+# %% after theory-engine-answer
+claim(
+    "It does, within what 40 rounds can tell.",
+    all(abs(engine[key][0] - promised[key]) < 3 * engine[key][1] + 0.1 for key in engine),
+)
+claim(
+    "(The promise may be a little low, because what was left out of the walk counts as refused.)",
+    all(each.left_out > 0 for each in ways.values()),
+)
+
+# %% after theory-trained-answer
+claim(
+    "And this is target-block, which comes with the package: a block of eight places, trained on "
+    "texts of the target's own.",
+    trained.block.size == 8,
+)
+claim("On the list it keeps what exact places keep.", learned["a list"][0] > 3.8)
+claim(
+    "In the story and on the sum it stays below them: it is small, and it has to learn every "
+    "text's places with one layer and one table for all.",
+    all(learned[name][0] < promised[name, 1] - 0.2 for name in ("a story", "a sum")),
+)
