@@ -174,8 +174,8 @@ claim(
     plain.stats["token_forwards"] == with_cache,
 )
 claim(
-    "Without one 32 + 33 + … + 95: each step is longer than the one before, and so the sum grows "
-    "with the square: twice the prompt and the text take four times as many.",
+    "Without one 32 + 33 + … + 95: each step is one token longer than the one before, and so the "
+    "sum grows with the square: twice the prompt and the text take four times as many.",
     without == sum(range(32, 96)) and abs(sum(range(64, 64 + 128)) / without - 4) < 0.05,
 )
 claim(
@@ -274,7 +274,8 @@ claim(
     round(4 * ours / 1e6, 1) == 13.4 and np.isclose(2 * ours / 2**20, small["weights"]),
 )
 claim(
-    "A large model fits nowhere else, and waits as the table says, at each token.",
+    "A large model fits nowhere else, and waits as the table says, at each token, on a machine "
+    "with this memory.",
     2 * LARGE["8 billion"].weights > 1e10,
 )
 
