@@ -62,23 +62,6 @@ def test_pieces_take_one_and_three_quarters_of_a_round():
     assert mine.patience(8, 4) == pytest.approx(0.35)  # who waits may be more than who writes
 
 
-def stepped(tokens):
-    """Return a forward's seconds where kernels read 9 to 20 tokens alike."""
-    return 0.01 + 0.001 * (tokens if tokens > 20 or tokens < 9 else 20)
-
-
-@pytest.mark.parametrize(("rounds", "usual"), [(0.02, 25), (0.0145, 20), (0.009, 5)])
-def test_a_piece_is_wide_where_that_costs_no_more(rounds, usual):
-    mine = pace.Pace(512)
-    mine.read(512, stepped(512))
-    mine.wrote(rounds)
-    pieces = []
-    for _ in range(60):
-        pieces.append(mine.piece(10_000, 64, mine.patience(1, 8)))
-        mine.read(pieces[-1], stepped(pieces[-1]))
-    assert set(pieces[30:]) == {usual}
-
-
 class Priced(Ragged):
     """Its forwards take a time that is known: by the clock that the engine looks at."""
 
