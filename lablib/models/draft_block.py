@@ -19,8 +19,9 @@ from typing import Any
 
 from lablib.definitions import remember
 from lablib.machine.arrays import listed
+from lablib.models import zoo
 from lablib.models.base import LanguageModel, seeded
-from lablib.models.head import StateReader, filled, stored
+from lablib.models.state_reader import StateReader, filled, stored
 from lablib.unknown_options import checks_options
 from lablib.validation import integer
 
@@ -114,7 +115,7 @@ def load_block(name: str | Path, target: nn.Module) -> DraftBlock:
         >>> stats["draft_calls"] > 0
         True
     """
-    path, keys, arrays = stored(name, target, KIND, "draft block")
+    path, keys, arrays = stored(name, target, KIND, "draft block", zoo.CHECKPOINTS)
     ids = listed(arrays.pop("ids"))
     block: Any = target
     block = DraftBlock(block, keys["size"], ids, keys["intermediate_size"])

@@ -21,7 +21,8 @@ from lablib.machine import backend
 from lablib.models import zoo
 from lablib.models.base import LanguageModel
 from lablib.models.files import fingerprint
-from lablib.models.head import KIND, DraftHead, StateReader
+from lablib.models.head import KIND, DraftHead
+from lablib.models.state_reader import StateReader
 from lablib.tools import chat_prompts
 from lablib.tools.descent import RESUME, Descent, ResumePoint, descend, same
 from lablib.tools.training import checkpoint
