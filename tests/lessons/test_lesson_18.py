@@ -179,6 +179,14 @@ def test_votes_and_pairs_by_hand():
     assert chains.doubtful_steps("3+0=4;4+2=6;6+8=4;4+4=8;8+8=6;#6") == wanted
 
 
+def test_a_vote_by_lot_is_the_mean_over_all_lots():
+    answers = ["3"] * 4 + ["1"] * 3 + [None, "2", "2"]
+    every = [chains.elected(lot) == "1" for lot in itertools.permutations(answers, 3)]
+    assert measured.by_lot(answers, "1", 0.3, 200_000) == pytest.approx(np.mean(every), abs=0.006)
+    assert measured.by_lot(answers, "7", 0.3) == 0
+    assert measured.by_lot(answers, "3", 1.0) == 1
+
+
 # --- what is kept -----------------------------------------------------------------------------
 def test_what_is_kept_is_of_twelve_seeds():
     kept = measured.stored()

@@ -131,18 +131,6 @@ def gain(way: str, model: str = "smollm2", on: str = "majority") -> Estimate:
     return runs.mean_of(apart[~np.isnan(apart)])
 
 
-def lead(one: str, other: str) -> Estimate:
-    """Return how much more often the vote of one model is right, on the questions of both."""
-    won = [
-        {
-            q.number: share
-            for q, share in zip(questions(model), right(model)["majority"], strict=True)
-        }
-        for model in (one, other)
-    ]
-    return runs.mean_of([share - won[1][number] for number, share in won[0].items()])
-
-
 def verdict(found: Estimate) -> str:
     """Return whether something is right more often, less often, or not told apart."""
     return VERDICTS[runs.above(found)]

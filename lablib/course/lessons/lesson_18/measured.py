@@ -54,10 +54,27 @@ def votes(drawn: Drawn, truth: str) -> dict[str, float]:
         values = values_of(drawn, name)
         found[f"{name}, pairs"] = ordered(values, drawn.right)
         found[f"{name}, tenth"] = float(elected(drawn.answers, surest(values, 0.1)) == truth)
+    found["random tenth"] = by_lot(drawn.answers, truth, 0.1)
     values = values_of(drawn, "mean of the best 5")
     found["weighed"] = float(elected(drawn.answers, np.log(values)) == truth)
-    found["power 4"] = float(powered(drawn) @ drawn.right)
+    found["p⁴: weights"] = float(powered(drawn) @ drawn.right)
     return found
+
+
+def by_lot(answers: Sequence[Any], truth: str, keep: float, lots: int = 2000) -> float:
+    """Return how often a vote is right if only a share of the chains votes, drawn by lot.
+
+    The mean of so many lots, from a fixed seed. The first vote decides a tie; it is by lot, too.
+    """
+    n, named = (
+        max(1, math.ceil(keep * len(answers))),
+        [each for each in answers if each is not None],
+    )
+    names = [truth, *sorted({*named} - {truth})]
+    counts = [*map(named.count, names), len(answers) - len(named)]
+    drawn = np.random.default_rng(18).multivariate_hypergeometric(counts, n, size=lots)[:, :-1]
+    best = drawn.max(axis=1)
+    return float(((drawn[:, 0] == best) * (best > 0) / (drawn == best[:, None]).sum(axis=1)).mean())
 
 
 def powered(drawn: Drawn, alpha: float = 4.0) -> np.ndarray:
@@ -139,7 +156,7 @@ def sharpened(
         "T = 1": [plain(prompt, n) for prompt in prompts],
         "T = 1/4": [plain(prompt, n, temperature=0.25) for prompt in prompts],
         "greedy": [plain(prompt, 1, temperature=0.0) for prompt in prompts],
-        "power 4": power_sample(lm, prompts, n, 4.0, steps=steps, proposal=1.0, **how),
+        "p⁴: walks": power_sample(lm, prompts, n, 4.0, steps=steps, proposal=1.0, **how),
     }
     return {name: _right(tokenizer, problems, rows) for name, rows in drawn.items()}
 

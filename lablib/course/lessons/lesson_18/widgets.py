@@ -65,7 +65,13 @@ def said_and_right(bins: Mapping[str, Sequence[Mapping[str, Any]]]) -> Chart:
         name: {f"{each['bin']}": each["right"] for each in found} for name, found in bins.items()
     }
     names = sorted({row for found in rows.values() for row in found})
-    chart = dots(rows, "elected answers that are right (share)", "by the chance said", rows=names)
+    chart = dots(
+        rows,
+        "elected answers that are right (share)",
+        "by the chance said",
+        rows=names,
+        ends=(-0.02, 1.02),
+    )
     for place, name in enumerate(names):  # a chance that came true would lie in here
         low, high = map(float, name.split(" to "))
         area = [low, high, -place - 0.42, -place + 0.42]
@@ -143,11 +149,18 @@ class Surest(Explorer):
         problems: of *sums*.
         n: chains for each; a multiple of ten.
         seed: of the chains.
+        author: of ``AUTHORS``, on whom it opens.
     """
 
     called = "The surest chains, and what their votes elect"
 
-    def __init__(self, problems: Sequence[Problem], n: int = 60, seed: int = 18) -> None:
+    def __init__(
+        self,
+        problems: Sequence[Problem],
+        n: int = 60,
+        seed: int = 18,
+        author: str = next(iter(AUTHORS)),
+    ) -> None:
         self.problems, self.n, self.seed = list(problems), n, seed
         self._written = lru_cache(4)(self._write)
         share, ticks = axis(0, 1.12, "", (0, 0.5, 1)), (1, 5, 10)
@@ -159,7 +172,7 @@ class Surest(Explorer):
         self.constants = {"panels": views}
         known = [name for name in MEASURES if name != "self-certainty"]
         super().__init__(
-            author=choice(next(iter(AUTHORS)), list(AUTHORS)),
+            author=choice(author, list(AUTHORS)),
             measure=choice(known[0], known),
             temperature=slider(1.0, 0.25, 1.25, 0.25, live=False),
         )
