@@ -417,6 +417,15 @@ def test_attempts_are_noted_and_ordered(monkeypatch) -> None:
     assert not list(Path.cwd().iterdir())  # nothing is kept unless one is asked to
 
 
+def test_places_count_within_a_seed_and_the_oracle_has_none(monkeypatch) -> None:
+    play_small(monkeypatch)
+    for name, ids, seed in (("all", [3, 4, 5], 1), ("none", [], 2), ("half", [3], 2)):
+        board.score("drafts", lambda *_, ids=ids: ids, name=name, seed=seed)
+    board.score("drafts", "the oracle")
+    places = {row[4]: row[1] for row in board.leaderboard().rows}
+    assert places == {"all": "1", "the oracle": "–", "half": "1", "none": "2"}
+
+
 def test_ours_are_played_by_name(monkeypatch, lists) -> None:
     monkeypatch.setattr(drafts, "world", lambda seed: lists)
     assert board.score("drafts", "baseline") == drafts.play(drafts.baseline, lists)
