@@ -88,7 +88,8 @@ claim(
     found[knows_by_heart, 1].value > 5 and found[knows_by_heart, 2].value == 1,
 )
 claim(
-    "The good answer does so and gets there all that the oracle gets, but nothing on the others.",
+    "The good answer does so and gets there all that the oracle gets, but next to nothing on the "
+    "others.",
     kinds["one good answer"][2] == kinds["the oracle"][2]
     and max(kinds["one good answer"][:2]) < 1.2,
 )
