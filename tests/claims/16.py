@@ -66,11 +66,6 @@ claim(
     and max(kinds["baseline"][:2]) < 1.2
     and kinds["baseline"][2] > 3,
 )
-claim(
-    "So the loss is not one of length or price, but of kind: what was there before does not say "
-    "how a story or a sum goes on.",
-    looked.parts["price"] == 1 and max(kinds["baseline"][:2]) < 1.2,
-)
 asked = found[asks_the_target, 1]
 inside = sum(min(drafts.LIMIT, len(t) - at) for t in world.texts for at in range(0, len(t), 9))
 claim(
@@ -94,17 +89,10 @@ claim(
     and max(kinds["one good answer"][:2]) < 1.2,
 )
 claim(
-    "Watch what the mean makes of it: an edit is short, yet each text counts the same.",
-    max(map(len, world.texts[16:])) < min(map(len, world.texts[:16])),
-)
-claim(
-    "All tokens over all calls hardly differ from the baseline's.",
-    looked.parts["calls"] / good_draft.parts["calls"] < 1.05,
-)
-claim(
-    "What is left to gain is in stories and sums: after a sum's =, for example, comes what can be "
-    "computed.",
-    min(kinds["the oracle"][:2]) > 8,
+    "But an edit is short, and each text counts the same: all tokens over all calls hardly differ "
+    "from the baseline's.",
+    max(map(len, world.texts[16:])) < min(map(len, world.texts[:16]))
+    and looked.parts["calls"] / good_draft.parts["calls"] < 1.05,
 )
 
 # %% after theory-answer
@@ -123,6 +111,12 @@ claim(
 )
 
 claim(
+    "In the game the baseline, five counted, was elsewhere, because the game hands out each pool "
+    "from its first sample on, and the pictures let each sample be the first in its turn.",
+    turns["baseline"][0, 0] == played["baseline"][0].value
+    and abs(turns["baseline"][0, 0] - plain_vote[0]) > 0.01,
+)
+claim(
     "Over all turns the baseline gets what the picture says, and the good answer more than plain "
     "weighting of five: on seed 1 the game's own order was unlucky for both.",
     abs(turns["baseline"][0].mean() - plain_vote[0]) < 0.01
@@ -131,7 +125,6 @@ claim(
 )
 
 # %% after ceilings-answer
-best_share = shares["one good answer"]
 claim(
     "Drafts: the good answer has all that is there in edits, and in stories and sums next to "
     "nothing of it.",
@@ -139,13 +132,9 @@ claim(
     and max(kinds["one good answer"][:2]) < 1.2,
 )
 claim(
-    "How much that is of the whole, one seed of 24 texts says only roughly: see its line.",
-    len(world.texts) == 24 and best_share["drafts"][2] - best_share["drafts"][1] > 0.2,
-)
-claim(
     "Stories are nearly done, because twelve different valid stories are there for each opening, "
     "and the good answer finds almost all of them.",
-    set(tops["stories"].values) == {1.0} and best_share["stories"][0] > 0.95,
+    set(tops["stories"].values) == {1.0} and got["stories"] > 0.95,
 )
 claim(
     "The ceiling of sums is 1, as each problem has a right sample among its 16, and the first "
