@@ -207,6 +207,15 @@ def test_samples_are_those_of_the_model(pool) -> None:
     assert sums.ceiling(toy([0, 1, 16])) == pytest.approx(2 / 3)
 
 
+def test_each_sample_of_a_pool_is_once_the_first() -> None:
+    def first(votes, left, problems):
+        return votes[0][0] if votes else "more"
+
+    found = sums.by_turns(first, toy([4, 16]))
+    assert found.tolist() == [1.0] * 4 + [0.5] * 12
+    assert sums.by_turns(sums.baseline, toy([16]))[3] == 1
+
+
 def test_the_oracle_is_a_ceiling(openings, pool, lists) -> None:
     """Nobody gets more: neither ours, nor who knows the texts, nor who draws the right ones."""
     for game, world, example in (
