@@ -89,7 +89,7 @@ claim(
     and max(kinds["one good answer"][:2]) < 1.2,
 )
 claim(
-    "But an edit is short, and each text counts the same: all tokens over all calls hardly differ "
+    "Yet an edit is short, and each text counts the same: all tokens over all calls hardly differ "
     "from the baseline's.",
     max(map(len, world.texts[16:])) < min(map(len, world.texts[:16]))
     and looked.parts["calls"] / good_draft.parts["calls"] < 1.05,
@@ -158,14 +158,14 @@ claim(
 )
 
 # %% after theory-board
-rows = leaderboard().rows
-assert len(rows) == 20
+attempts = leaderboard().rows
+assert len(attempts) == 20
 
 # %% after theory-board-note
-places = {row[5]: row[1] for row in rows if row[4] == "knows_by_heart"}
+places = {row[5]: row[1] for row in attempts if row[4] == "knows_by_heart"}
 claim(
     "A place counts within one seed, because another seed has other problems; the oracle has none.",
-    all((row[1] == "–") == (row[4] == "the oracle") for row in rows),
+    all((row[1] == "–") == (row[4] == "the oracle") for row in attempts),
 )
 claim(
     "Look for who knew seed 1 by heart: first there, last on seed 2.",
