@@ -207,6 +207,15 @@ def test_samples_are_those_of_the_model(pool) -> None:
     assert sums.ceiling(toy([0, 1, 16])) == pytest.approx(2 / 3)
 
 
+def test_each_sample_of_a_pool_is_once_the_first() -> None:
+    def first(votes, left, problems):
+        return votes[0][0] if votes else "more"
+
+    found = sums.by_turns(first, toy([4, 16]))
+    assert found.tolist() == [1.0] * 4 + [0.5] * 12
+    assert sums.by_turns(sums.baseline, toy([16]))[3] == 1
+
+
 def test_the_oracle_is_a_ceiling(openings, pool, lists) -> None:
     """Nobody gets more: neither ours, nor who knows the texts, nor who draws the right ones."""
     for game, world, example in (
@@ -415,6 +424,15 @@ def test_attempts_are_noted_and_ordered(monkeypatch) -> None:
     assert [(row[1], row[4]) for row in rows] == [("1", "all"), ("1", "as good"), ("3", "none")]
     assert "<caption>Attempts</caption>" in board.leaderboard()._repr_html_()
     assert not list(Path.cwd().iterdir())  # nothing is kept unless one is asked to
+
+
+def test_places_count_within_a_seed_and_the_oracle_has_none(monkeypatch) -> None:
+    play_small(monkeypatch)
+    for name, ids, seed in (("all", [3, 4, 5], 1), ("none", [], 2), ("half", [3], 2)):
+        board.score("drafts", lambda *_, ids=ids: ids, name=name, seed=seed)
+    board.score("drafts", "the oracle")
+    places = {row[4]: row[1] for row in board.leaderboard().rows}
+    assert places == {"all": "1", "the oracle": "–", "half": "1", "none": "2"}
 
 
 def test_ours_are_played_by_name(monkeypatch, lists) -> None:

@@ -119,7 +119,7 @@ def _ours(capstone: str, which: str) -> Callable[..., Any]:
 
 
 def leaderboard(keep: bool = False) -> "Board":
-    """Return the attempts, the best first in each capstone; those of earlier kernels too.
+    """Return the attempts, the best first on each seed; those of earlier kernels too.
 
     Args:
         keep: begin a file in the working folder, so that attempts outlast this kernel.
@@ -138,19 +138,25 @@ def leaderboard(keep: bool = False) -> "Board":
 
 @dataclass(frozen=True)
 class Board:
-    """A table of attempts; it displays itself. Equal scores share a place."""
+    """A table of attempts; it displays itself.
+
+    Places count within a seed, as other seeds have other problems. Equal scores share one, and the
+    oracle has none.
+    """
 
     attempts: list[dict[str, Any]]
 
     @property
     def rows(self) -> list[tuple[str, ...]]:
-        """Return place, capstone, score, interval, name, seed, and what the score was made of."""
+        """Return capstone, place, score, interval, name, seed, and what the score was made of."""
         rows = []
         for capstone in CAPSTONES:
             mine = [one for one in self.attempts if one["capstone"] == capstone]
-            mine.sort(key=lambda one: (-one["value"], one["when"], one["name"]))
+            mine.sort(key=lambda one: (one["seed"], -one["value"], one["when"], one["name"]))
+            ranked = [(one["seed"], one["value"]) for one in mine if one["name"] != ORACLE]
             for one in mine:
-                place = 1 + sum(other["value"] > one["value"] for other in mine)
+                ahead = sum(s == one["seed"] and v > one["value"] for s, v in ranked)
+                place = "–" if one["name"] == ORACLE else 1 + ahead
                 span = f"{one['low']:.3f} to {one['high']:.3f}"
                 value = f"{one['value']:.3f}"
                 row = (capstone, str(place), value, span, one["name"], str(one["seed"]))

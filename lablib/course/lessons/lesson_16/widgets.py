@@ -3,9 +3,11 @@
 from functools import lru_cache
 from typing import Any
 
+from lablib.course.lessons.lesson_16.scores import Score
 from lablib.course.lessons.lesson_16.sums import World
 from lablib.course.plots.chart import Chart, ChartExplorer
-from lablib.course.plots.charts import WARM, axis, curves, panel
+from lablib.course.plots.charts import WARM, axis, curves, lines, panel
+from lablib.course.plots.dots import dots
 from lablib.course.plots.explorer import slider
 from lablib.course.plots.pictures import COLOURS
 from lablib.course.theory.estimators import bootstrap_interval
@@ -107,3 +109,40 @@ class Voting(ChartExplorer):
             f"counting (95 %, problem by problem: {low:+.2f} to {high:+.2f}). Of each problem's "
             f"surest samples {first:.0%} are right, of the least sure {last:.0%}."
         )
+
+
+def beside_theory(
+    counts: list[int], theory: np.ndarray, counted: np.ndarray, weighted: np.ndarray, gap: Any
+) -> Chart:
+    """Draw votes of the model beside the author's, and the gap with its interval below.
+
+    Args:
+        counts: samples of a vote, N numbers.
+        theory: how often the author's votes are right, (N,).
+        counted: how often the model's are, (N,).
+        weighted: the same, where the surer chains weigh more, (N,).
+        gap: theory less counted, and both ends of its interval, three times (N,).
+    """
+    series = {"weighted, β = 1": weighted, "counted": counted, "the author, counted": theory}
+    both = lines(counts, series, "", "right answers (share)")
+    apart = lines(counts, {"gap": gap}, "samples a problem", "author − counted, 95 %")
+    apart.marks[0][0]["colour"] = "#333333"  # it is none of the three lines
+    apart.marks[0].append({"key": "even", "rule": {"y": 0}, "dash": "2 3"})
+    apart.panels[0] |= {"below": True, "high": 120}
+    for each in (both, apart):
+        each.panels[0] |= {"side": 46, "labels": [*series]}  # they share an axis
+    return Chart([*both.panels, *apart.panels], [*both.marks, *apart.marks])
+
+
+def of_the_oracle(played: dict[str, tuple[Score, ...]], tops: dict[str, Score]) -> Chart:
+    """Draw what baseline and good answer get, as shares of the oracle's scores, by capstone."""
+    shares = {
+        who: {
+            name: tuple(x / tops[name].value for x in (each[i].value, each[i].low, each[i].high))
+            for name, each in played.items()
+        }
+        for i, who in enumerate(("baseline", "one good answer"))
+    }
+    return dots(
+        shares, "share of what the oracle gets", "lines: 95 %, by problem", rule=1, side=130
+    )
