@@ -117,8 +117,8 @@ def load_block(name: str | Path, target: nn.Module) -> DraftBlock:
     """
     path, keys, arrays = stored(name, target, KIND, "draft block", zoo.CHECKPOINTS)
     ids = listed(arrays.pop("ids"))
-    block: Any = target
-    block = DraftBlock(block, keys["size"], ids, keys["intermediate_size"])
+    model: Any = target  # whose kind was looked at
+    block = DraftBlock(model, keys["size"], ids, keys["intermediate_size"])
     return filled(block, arrays, path)
 
 

@@ -56,5 +56,6 @@ def load_head(name: str | Path, target: nn.Module) -> DraftHead:
         True
     """
     path, keys, arrays = stored(name, target, KIND, "draft head", zoo.CHECKPOINTS)
-    head = DraftHead(target, listed(arrays.pop("ids")), keys["intermediate_size"])
+    model: Any = target  # whose kind was looked at
+    head = DraftHead(model, listed(arrays.pop("ids")), keys["intermediate_size"])
     return filled(head, arrays, path)

@@ -48,7 +48,6 @@ class Block(Head):
     """
 
     called = "block"
-    head: DraftBlock  # by this name the rest of a head finds it
 
     def __init__(self, block: DraftBlock, least: float = 0.2) -> None:
         if not isinstance(block, DraftBlock):

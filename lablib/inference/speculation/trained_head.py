@@ -84,6 +84,7 @@ class Head(Drafter):
     batches = False
     called = "head"
     growth: Any = None  # as a DraftModel's
+    head: Any  # a DraftHead; of a subclass what reads the target's states as one
     _cache: kv.Cache
     _read: int  # tokens of the text that the head has read, or that it begins after
     _start: int
