@@ -99,9 +99,16 @@ def models():
     return target, load_block("target-block", target), tokenizer
 
 
-@pytest.mark.thorough
-@pytest.mark.parametrize("task", TEXTS)
-@pytest.mark.parametrize("rule", rules.RULE)
+OF_BOTH = [(rule, task) for rule in ("rejection", "block") for task in ("sums", "edits")]
+CELLS = [  # a cell takes up to minutes: the others are slow
+    pytest.param(rule, task, marks=getattr(pytest.mark, tier))
+    for rule in rules.RULE
+    for task in TEXTS
+    for tier in ["thorough" if (rule, task) in OF_BOTH else "slow"]
+]
+
+
+@pytest.mark.parametrize(("rule", "task"), CELLS)
 def test_20_000_rounds_of_the_block_write_what_the_target_says(models, rule, task):
     world = World(*models, task)
     seen, lengths = written(world, rule)
