@@ -20,8 +20,8 @@ from lablib.models.base import LanguageModel
 from lablib.models.draft_block import KIND, DraftBlock
 from lablib.models.files import fingerprint
 from lablib.models.head import DraftHead, load_head
-from lablib.tools.descent import RESUME, Descent, ResumePoint, descend, same
-from lablib.tools.head_training import HeadRecipe, save_reader, texts_of
+from lablib.tools.descent import Descent, ResumePoint, descend, same
+from lablib.tools.head_training import HeadRecipe, save_reader, texts_of, write_report
 from lablib.tools.training import checkpoint
 from lablib.validation import one_of
 
@@ -98,18 +98,7 @@ def train_block(
     how = Descent(recipe.steps, recipe.learning_rate, decay_steps=recipe.decay_steps)
     done = descend(name, block, lambda step: loss, batches, how, point, progress)
     save_reader(block, out, KIND, Path(recipe.target).name, size=block.size)
-    said = {
-        "name": name,
-        **made_of,
-        "seconds": round(done.seconds),  # without the texts and their states
-        "device": mx.default_device().type.name,
-        "mlx": mx.__version__,
-        "loss": done.curve,
-    }
-    report.write_text(json.dumps(said) + "\n")
-    for file in [*(out / "texts").glob("*.npz"), *out.glob(RESUME)]:
-        file.unlink()
-    (out / "texts").rmdir()
+    write_report(out, name, made_of, done)
     return out
 
 

@@ -24,7 +24,7 @@ from lablib.models.files import fingerprint
 from lablib.models.head import KIND, DraftHead
 from lablib.models.state_reader import StateReader
 from lablib.tools import chat_prompts
-from lablib.tools.descent import RESUME, Descent, ResumePoint, descend, same
+from lablib.tools.descent import RESUME, Descent, Progress, ResumePoint, descend, same
 from lablib.tools.training import checkpoint
 from lablib.validation import one_of
 
@@ -127,6 +127,12 @@ def train_head(
     how = Descent(recipe.steps, recipe.learning_rate, decay_steps=recipe.decay_steps)
     done = descend(name, head, lambda step: loss, batches, how, point, progress)
     save_head(head, out, Path(recipe.target).name)
+    write_report(out, name, made_of, done)
+    return out
+
+
+def write_report(out: Path, name: str, made_of: dict[str, Any], done: Progress) -> None:
+    """Write what was made of what, and take away the texts and what a broken-off run needs."""
     said = {
         "name": name,
         **made_of,
@@ -135,11 +141,10 @@ def train_head(
         "mlx": mx.__version__,
         "loss": done.curve,
     }
-    report.write_text(json.dumps(said) + "\n")
+    (out / "training.json").write_text(json.dumps(said) + "\n")
     for file in [*(out / "texts").glob("*.npz"), *out.glob(RESUME)]:
         file.unlink()
     (out / "texts").rmdir()
-    return out
 
 
 def save_head(head: DraftHead, path: str | Path, target: str) -> Path:
