@@ -190,12 +190,18 @@ def test_honest_notebooks_get_their_due(lesson, tmp_path):
     assert given(submitted.honest(lesson), tmp_path) == []
 
 
-@pytest.mark.parametrize("kind", ["fair", "cheat", "killer", "hog"])
-def test_odd_notebooks_get_their_due(kind, tmp_path):
+@pytest.mark.parametrize(
+    ("kind", "every"),
+    [
+        ("cheat", 1), ("hog", 1), ("fair", 3), ("killer", 3),
+        *(pytest.param(kind, 1, marks=pytest.mark.slow) for kind in ("fair", "killer")),
+    ],
+)  # fmt: skip
+def test_odd_notebooks_get_their_due(kind, every, tmp_path):
     """What is right in Jupyter is right here, and nobody takes a mark."""
     cases = [case for case in submitted.odd() if case.name.startswith(kind)]
     assert len(cases) > 3
-    assert given(cases, tmp_path) == []
+    assert given(cases[::every], tmp_path) == []
 
 
 def test_a_report_tells_who_solved_what_and_what_to_discuss(school, tmp_path):

@@ -144,7 +144,7 @@ def everyones():
         yield Path(name)
 
 
-@pytest.mark.parametrize("user", ["root", "an ordinary user"])
+@pytest.mark.parametrize("user", [pytest.param("root", marks=pytest.mark.slow), "an ordinary user"])
 def test_a_class_of_attackers_costs_the_honest_nothing(user, everyones):
     tmp_path = everyones
     school, out = tmp_path / "school", tmp_path / "out"

@@ -1,4 +1,4 @@
-"""Exercises of lesson 12: chat templates, a cache's bytes, the fastest pace; 12.4: ``pairs``."""
+"""Exercises of lesson 12: chat templates, a cache's bytes, the fastest pace; pairs lie beside."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 from lablib.course.checks.changed import changed
 from lablib.course.checks.exercises import Exercise
 from lablib.course.lessons.edges import edges
-from lablib.course.lessons.lesson_12.pairs import COMPARED  # noqa: F401 (an exercise of this lesson)
+from lablib.course.lessons.lesson_12.exercises_pairs import COMPARED  # noqa: F401 (one of these)
 
 import numpy as np
 
