@@ -19,6 +19,7 @@ names below load what they need when they are first used, so that importing the 
     AsyncMlxLM                  many callers at once, who share what they have in common
     SamplerOptions, Sampler     how a token is drawn; slots for a loop of one's own
     same_bits                   a text's logits to the last bit, however it is read
+    logprobs                    how likely a text is that is there already
     menu, rules, transforms     logits processors; how drafts are kept; penalties and cuts
     forecast, doctor            what drafts would bring here; whether this machine is set up well
     audit                       whether an engine, ours or another, is lossless
@@ -56,8 +57,8 @@ __getattr__, __dir__, __all__ = exports(
         "lablib.inference": (
             "AdaptiveLength AsyncMlxLM Block Drafter EarlyExit Head NGram Proposal Sampler "
             "SamplerOptions SpeculativeTokenIterator TokenIterator Tree best_of_n best_of_n_many "
-            "majority_vote pass_at_k sample_many sample_n sampled_by samples speculative_batch "
-            "speculative_decode speculative_sample_n vote_many vote_until"
+            "logprobs majority_vote pass_at_k sample_many sample_n sampled_by samples "
+            "speculative_batch speculative_decode speculative_sample_n vote_many vote_until"
         ),
         "lablib.machine.doctor": "doctor",
         "lablib.course.lessons.lesson_08.enumeration": "bias",

@@ -30,6 +30,7 @@ from lablib.inference import TokenIterator as TokenIterator
 from lablib.inference import Tree as Tree
 from lablib.inference import best_of_n as best_of_n
 from lablib.inference import best_of_n_many as best_of_n_many
+from lablib.inference import logprobs as logprobs
 from lablib.inference import majority_vote as majority_vote
 from lablib.inference import pass_at_k as pass_at_k
 from lablib.inference import sample_many as sample_many

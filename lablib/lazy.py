@@ -26,6 +26,10 @@ _ELSEWHERE = {
     "BatchGenerator": "sample_many, or Engine",
     "AsyncLLMEngine": "Engine",
     "AsyncLLM": "Engine",
+    "make_prompt_cache": "lablib.cache.kv.make(model)",
+    "score": "logprobs, of a text that is there",
+    "perplexity": "np.exp(-lablib.logprobs(model, ids).mean())",
+    "loglikelihood": "logprobs, whose sum it is",
 }
 
 

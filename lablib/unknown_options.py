@@ -32,13 +32,21 @@ _ELSEWHERE = {
     "max_tokens": "max_tokens=, of what draws the text: generate, samples, votes",
     "streamer": "stream(), which gives the text as it comes",
     "prompts": "prompt=, which may be a list",
+    "input_ids": "prompt=, which takes token ids, too",
+    "inputs": "prompt=, which takes token ids, too",
+    "prompt_token_ids": "prompt=, which takes token ids, too",
+    "prompt_logprobs": "lablib.logprobs(model, ids)",
+    "system": 'messages=[{"role": "system", "content": ...}, ...]',
     "n": "n=, of generate, or sample_n(model, prompt, n)",
     "num_return_sequences": "n=, of generate, or sample_n(model, prompt, n)",
     "best_of": "best_of_n(model, prompt, n)",
+    "num_samples": "n=, of generate, or sample_n(model, prompt, n)",
+    "use_beam_search": "lablib.inference.beam_search(lm, prompt, width)",
     "num_beams": "lablib.inference.beam_search(lm, prompt, width)",
     "beam_width": "lablib.inference.beam_search(lm, prompt, width)",
     "length_penalty": "length_power=, of lablib.inference.beam_search",
     "batch_size": "max_batch=, of several texts",
+    "max_num_seqs": "max_batch=, of several texts",
     "options": "its fields, each a keyword: temperature=, top_p=, ...",
     "sampling_params": "its fields, each a keyword: temperature=, top_p=, ...",
     "generation_config": "its fields, each a keyword: temperature=, top_p=, ...",
@@ -52,6 +60,7 @@ _ELSEWHERE = {
     "prompt_lookup_num_tokens": "draft_model=lablib.NGram()",
     "prompt_cache": "cache=",
     "past_key_values": "cache=",
+    "use_cache": "cache=, to go on with one; one is always kept",
     "sampler": "its options, temperature=, top_p=, min_p=, top_k=; one of your own is "
     "logits_processors=[lablib.sampled_by(sampler)]",
     "do_sample": "temperature=: 0 takes the best token",
@@ -59,6 +68,7 @@ _ELSEWHERE = {
     "repetition_context_size": "repeat_last_n=",
     "eos_token_id": "stop_tokens=",
     "stop_token_ids": "stop_tokens=",
+    "min_tokens": "stop_tokens=(), by which no token ends a text, cut at max_tokens=",
     "ignore_eos": "stop_tokens=(), by which no token ends a text",
     "echo": "not offered: the prompt is the caller's, and completions leave it out",
     "response_format": _GRAMMAR,
@@ -77,6 +87,8 @@ _ELSEWHERE = {
     "enable_thinking": 'template={"enable_thinking": ...}',
     "tools": 'template={"tools": [...]}',
     "add_generation_prompt": 'template={"add_generation_prompt": ...}',
+    "bad_words_ids": "logits_processors=[lablib.menu.logit_bias(...)]",
+    "no_repeat_ngram_size": "logits_processors=[lablib.menu.dry(...)]",
     "logit_bias": "logits_processors=[lablib.menu.logit_bias(...)]",
     "typical_p": "logits_processors=[lablib.menu.typical(...)]",
     "epsilon_cutoff": "logits_processors=[lablib.menu.epsilon(...)]",
@@ -113,11 +125,12 @@ def refuse(name: str, key: str, known: Sequence[str], hint: str = "") -> NoRetur
 
 
 @cache
-def options_of(entry: Callable[..., Any]) -> tuple[str, ...]:
-    """Return the names that a function, or a class, takes by name only, in order."""
+def options_of(entry: Callable[..., Any], *, in_order: bool = False) -> tuple[str, ...]:
+    """Return the names that a function, or a class, takes by name only; or ``in_order`` as well."""
     names: list[str] = []
     for each in inspect.signature(entry).parameters.values():
-        if each.kind is each.KEYWORD_ONLY:
+        named = in_order and each.kind is each.POSITIONAL_OR_KEYWORD and each.name != "self"
+        if named or each.kind is each.KEYWORD_ONLY:
             names.append(each.name)
         elif each.kind is each.VAR_KEYWORD:
             for table in get_args(each.annotation):
@@ -132,7 +145,8 @@ def check_options(
     known = options_of(entry)
     for key in given:
         if key not in known and key not in more:
-            refuse(entry.__name__, key, [*dict.fromkeys([*known, *more])], hints.get(key, ""))
+            every = dict.fromkeys([*options_of(entry, in_order=True), *more])
+            refuse(entry.__name__, key, [*every], hints.get(key, ""))
 
 
 def checks_options(entry: Entry) -> Entry:

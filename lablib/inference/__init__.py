@@ -64,6 +64,7 @@ __getattr__, __dir__, __all__ = exports(
             "sample_batches sample_n samples speculative_batch speculative_batches "
             "speculative_sample_n"
         ),
+        "lablib.inference.likelihood": "logprobs",
         "lablib.inference.sampling": "SampleResult Sampler SamplerOptions sampled_by",
         "lablib.inference.speculation": (
             "AdaptiveLength Block Costs DraftModel Drafter EarlyExit FixedLength Head NGram "

@@ -19,6 +19,7 @@ from lablib.inference.decoding import Samples as Samples
 from lablib.inference.decoding import Token as Token
 from lablib.inference.decoding import TokenIterator as TokenIterator
 from lablib.inference.decoding import sample_many as sample_many
+from lablib.inference.likelihood import logprobs as logprobs
 from lablib.inference.sampling import SampleResult as SampleResult
 from lablib.inference.sampling import Sampler as Sampler
 from lablib.inference.sampling import SamplerOptions as SamplerOptions

@@ -8,7 +8,7 @@ from typing import Any
 
 from lablib.cache import kv
 from lablib.cache.same_bits import check_model
-from lablib.chat_messages import encode, encode_messages
+from lablib.chat_messages import Message, encode, encode_messages
 from lablib.inference.sampling.options import SamplerOptions
 from lablib.inference.sampling.processors import LogitsProcessor
 from lablib.inference.stop_strings import check_stop, check_tokenizer, wrapped
@@ -16,6 +16,10 @@ from lablib.machine import one_order
 from lablib.machine.streams import clear_with_thread
 from lablib.models.interface import context_of, count_known, instead_of_model, vocab_size_of
 from lablib.validation import BadType, BadValue, function, integer, sequence, shown, token_ids
+
+import mlx.core as mx
+
+Prompt = str | Sequence[int] | Sequence[Message] | mx.array  # texts are for a tokenizer
 
 
 @dataclass(frozen=True)

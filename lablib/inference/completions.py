@@ -15,8 +15,8 @@ from typing import Any, Unpack
 
 from lablib.cache import kv
 from lablib.cache.rewind import Rewinder, check_rewindable
-from lablib.chat_messages import Message
 from lablib.inference import arguments
+from lablib.inference.arguments import Prompt
 from lablib.inference.decoding.decoder import Decoder
 from lablib.inference.decoding.rows import Samples
 from lablib.inference.decoding.scheduler import (
@@ -34,10 +34,6 @@ from lablib.inference.speculation.rules import named
 from lablib.inference.speculation.speculative_iterator import own_reader, speculative_decoder
 from lablib.unknown_options import check_options
 from lablib.validation import BadValue, flag, integer
-
-import mlx.core as mx
-
-Prompt = str | Sequence[int] | Sequence[Message] | mx.array
 
 
 @described(SpeculativeKeywords)

@@ -212,8 +212,9 @@ def first_stop(text: str, stops: Sequence[str]) -> int | None:
 
 
 def check_stop(stop: Any, tokenizer: Any) -> tuple[str, ...]:
-    """Return stop strings; ``tokenizer`` reads them, and must be there if any are."""
-    stops = [stop] if isinstance(stop, str) else sequence("stop", stop, "strings")
+    """Return stop strings, none of None; ``tokenizer`` reads them, and must be there if any are."""
+    given = () if stop is None else stop
+    stops = [given] if isinstance(given, str) else sequence("stop", given, "strings")
     for each in stops:
         if not (each and isinstance(each, str)):
             raise BadValue(f"stop must be of strings that are not empty, got {shown(each)}")

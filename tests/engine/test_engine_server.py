@@ -84,6 +84,19 @@ def test_a_bad_request_is_answered_with_the_reason(client):
 
 
 @pytest.mark.thorough
+def test_a_field_is_honoured_or_refused_by_name(client):
+    from openai import BadRequestError
+
+    how = {"model": "target", "prompt": "Mia"}
+    extra = {"max_completion_tokens": 5, "stop": None, "top_p": None, "n": 1, "user": "ada"}
+    made = client.completions.create(**how, extra_body=extra)
+    assert made.usage.completion_tokens <= 5
+    for extra in ({"n": 2}, {"logprobs": 3}, {"best_of": 2}, {"suffix": "x"}):
+        with pytest.raises(BadRequestError, match=next(iter(extra))):
+            client.completions.create(**how, extra_body=extra)
+
+
+@pytest.mark.thorough
 def test_who_hangs_up_leaves_and_others_are_served(client):
     how = {"model": "target", "prompt": "On a sunny day", "max_tokens": 400}
     with client.completions.create(**how, stream=True) as stream:

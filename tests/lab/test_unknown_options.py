@@ -11,6 +11,7 @@ from lablib.unknown_options import checks_options
 
 import mlx.core as mx
 import pytest
+from oracles.fresh import run
 
 INFERENCE = importlib.import_module("lablib.inference")
 PUBLIC = {name: getattr(INFERENCE, name) for name in INFERENCE.__all__}
@@ -86,6 +87,12 @@ def test_every_public_function_and_class_refuses_one(name: str, given: dict[str,
         (lambda: lablib.best_of_n(None, [1], reward_fn=len), "(here it is score_fn=); best_of_n"),
         (lambda: lablib.majority_vote(None, [1], extrct=len), "(did you mean extract?); majority"),
         (lambda: lablib.speculative_decode(None, None, [1], gamma=3), "is draft_tokens=); specul"),
+        (lambda: lablib.speculative_decode(None, None, [1], draft_token=3), "mean draft_tokens?)"),
+        (lambda: lablib.majority_vote(None, [1], temprature=1), "(did you mean temperature?)"),
+        (lambda: lablib.best_of_n(None, [1], score_f=len), "(did you mean score_fn?)"),
+        (lambda: lablib.generate(None, None, input_ids=[1]), "(here it is prompt=, which takes"),
+        (lambda: lablib.generate(None, None, "x", min_tokens=3), "(here it is stop_tokens=()"),
+        (lambda: lablib.Engine(None, None, max_num_seqs=8), "(here it is max_batch=, of"),
         (lambda: lablib.generate(None, None, "x", max_batch=2), "(of several prompts, or with n=)"),
         (lambda: lablib.generate(None, None, "x", options=1), "(here it is its fields, each a"),
         (lambda: lablib.sample_many(None, [[1]], progress=True), "(samples, vote_many and best_of"),
@@ -207,3 +214,10 @@ def test_a_flag_of_another_program_is_told_the_one_here(typed, said, capsys) -> 
     with pytest.raises(SystemExit):
         main(typed.split())
     assert said in capsys.readouterr().err
+
+
+# Each first of its room: a room that another import has opened would hide that it is closed.
+@pytest.mark.parametrize("name", ["cache.kv.make", "inference.Grammar", "menu.xtc", "tools.sweep"])
+def test_what_a_message_or_a_page_names_is_there_after_the_import_alone(name: str) -> None:
+    done = run(f"import lablib\nlablib.{name}")
+    assert done.returncode == 0, done.stderr

@@ -246,6 +246,13 @@ def has_log_probabilities(line: Line) -> None:
     assert [pair[1] for pair in pairs] == pytest.approx(log_p[range(len(tokens)), tokens], abs=1e-3)
 
 
+def is_as_likely(line: Line) -> None:
+    ids = line.names["ids"]
+    scores = np.array(line.names["model"](mx.array([ids]))[0, :-1])
+    log_p = scores - np.log(np.exp(scores).sum(axis=-1, keepdims=True))
+    assert line.run() == pytest.approx(log_p[range(len(ids) - 1), ids[1:]], abs=1e-3)
+
+
 def has_the_best(line: Line) -> None:
     tokens = line.generate(max_tokens=8, seed=1).tokens
     wanted = np.argsort(-line.logits(tokens), axis=-1, kind="stable")[:, :3].tolist()
@@ -341,6 +348,7 @@ EFFECTS = {
     "draft from the text itself": is_drafted,
     "get tokens and log-probabilities": has_log_probabilities,
     "get the best tokens beside them": has_the_best,
+    "score a text that is there": is_as_likely,
     "read it beside other tasks": lets_others_work,
     "keep the cache": keeps_the_cache,
     "keep it for a conversation": keeps_it_for_a_conversation,

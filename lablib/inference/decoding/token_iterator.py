@@ -27,8 +27,6 @@ from lablib.inference.sampling.text_sampler import TextSampler
 from lablib.unknown_options import check_options
 from lablib.validation import BadValue, integer
 
-import mlx.core as mx
-
 
 @dataclass(frozen=True, slots=True)
 class Token:
@@ -199,7 +197,7 @@ class TokenIterator(DecodingIterator):
 
     Args:
         model: ``model(tokens (1, T), cache=...) -> logits (1, T, V)``.
-        prompt: token ids, at least one.
+        prompt: token ids, at least one; with ``tokenizer=`` also a text or messages.
         max_tokens: how many tokens to generate at most.
         stop_tokens: ids that end the generation; the one that did is the last token returned. None
             means the model's own, which ``lablib.load`` gives it; ``()`` means none.
@@ -248,7 +246,7 @@ class TokenIterator(DecodingIterator):
     def __init__(
         self,
         model: Any,
-        prompt: Sequence[int] | mx.array,
+        prompt: arguments.Prompt,
         *,
         max_tokens: int = 100,
         stop_tokens: Collection[int] | None = None,

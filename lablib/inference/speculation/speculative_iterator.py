@@ -88,7 +88,7 @@ class SpeculativeTokenIterator(DecodingIterator):
         self,
         target: Any,
         draft_model: Any,
-        prompt: Sequence[int] | mx.array,
+        prompt: arguments.Prompt,
         *,
         max_tokens: int = 100,
         draft_tokens: Any = 4,
@@ -204,7 +204,7 @@ def check_same_text(cache: kv.Cache, target_cache: kv.Cache) -> None:
 def speculative_decode(
     target: Any,
     draft_model: Any,
-    prompt: Sequence[int] | mx.array,
+    prompt: arguments.Prompt,
     max_tokens: int = 100,
     draft_tokens: Any = 4,
     temperature: float = 0.0,

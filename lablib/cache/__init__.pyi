@@ -1,0 +1,1 @@
+# Made from the table in __init__.py by tests/stubs.py.
