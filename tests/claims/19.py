@@ -84,10 +84,10 @@ claim(
 speeds = tokens / prices
 claim("Three are best.", speeds.argmax() == 2 and speeds[2] > 1 / 1.25)
 claim(
-    "A draft pays if its survival, divided by the price of reading it, beats the tokens for the "
-    "price that the round has without it: the third does (1.71 against 1.603), and the fourth "
-    "doesn't (1.54 against 1.616), although its own confidence is 0.9, because the third stands "
-    "before it.",
+    "A draft pays if its survival, divided by the price of reading it, beats its bar, which is the "
+    "tokens for the price that the round has without it: the third does (1.71 against 1.603), and "
+    "the fourth doesn't (1.54 against 1.616), although its own confidence is 0.9, because the "
+    "third stands before it.",
     (survival[2:] / 0.25).round(2).tolist() == [1.71, 1.54]
     and speeds[1:3].round(3).tolist() == [1.603, 1.616]
     and speeds[2] > speeds[1]
@@ -102,12 +102,16 @@ for _ in range(300):  # once it falls, it falls on
     falls = np.flatnonzero(np.diff(walk) < 0)
     assert not len(falls) or (np.diff(walk)[falls[0] :] < 1e-12).all()
 claim(
-    "And since a survival never rises along a block, a place behind one that doesn't pay can't pay "
-    "either.",
-    (np.diff(survival) <= 0).all(),
+    "Taking it lowers the bar for those behind it, but never below what it brings itself, and they "
+    "bring no more, because a survival never rises along a block.",
+    (np.diff(survival) <= 0).all() and survival[3] / 0.25 < speeds[3] < speeds[2],
 )
 claim(
-    "It would tell more: min(1, p/q) hangs on the word, and a word that will be refused need not "
+    "Here the fourth lowers the bar to 1.608, and a fifth brings at most 1.54.",
+    speeds[3].round(3) == 1.608 and (survival[3] / 0.25).round(2) == 1.54,
+)
+claim(
+    "It would tell more: min(1, p/q) depends on the word, and a word that will be refused need not "
     "be read at all.",
     min(1, 0.5 / 0.7) < min(1, 0.5 / 0.3),
 )
@@ -143,8 +147,8 @@ claim(
     and {round(each["shares"][2], 9) for each in before} == {0.0, 1.0},
 )
 claim(
-    "It never does, because survivals fall: the first place that doesn't pay ends the block, "
-    "whatever stands behind it.",
+    "It never does, because the first place that doesn't pay ends the block, whatever stands "
+    "behind it.",
     speeds.argmax() + 1 == np.flatnonzero(np.diff(speeds) < 0)[0] + 1,  # and on 300 others, above
 )
 
@@ -156,6 +160,7 @@ claim(
 )
 
 # %% after library-own-run
+friend = pieces.index(" friend")
 embedded = target.model.embed_tokens(mx.array([friend]))
 claim(
     "Its Markov head needs no table of all pairs, since it is made of the target's embeddings, "
@@ -167,28 +172,20 @@ claim(
         atol=1e-4,
     ),
 )
-one_place = block(states[:, :-1], tokens[:, 1:], None, 1)
 claim(
-    "Even so, what was said of any block has to hold for this one: all places come out of one "
-    "forward, a place changes with the word before it, and the text is the target's.",
-    guessed.shape[1] == 4
-    and apart > 1e-4
-    and text[0].tolist()[tokens.size :] == plain
-    and stats["draft_calls"] <= stats["rounds"]
-    and np.allclose(np.array(one_place[:, 0]), np.array(guessed[:, 0]), atol=1e-4),
+    "Block drafts blocks for a model of ours. target-block comes with the package: it has eight "
+    "places, and was trained on texts of the target's own.",
+    block.size == 8 and stats["draft_calls"] == stats["rounds"] > 2,
 )
-
-# %% after library-own-answer
-claim("So a block that knows nothing costs time, and not the text.", stats["total_accepted"] < 4)
 
 # %% after predict-blocks-answer
 story, adding, listed = (ways[name] for name in ("a story", "a sum", "a list"))
-shown = {told: lab.Blocks(ways, pieces).compute("a story", told)["blocks"] for told in (0, 1)}
+shown = lab.Blocks(two, pieces, dict.fromkeys(two, 0.0)).compute(1)
 crossed = {
-    (block[k][0], block[k + 1][0])
-    for block in shown[0]
+    (drawn[k][0], drawn[k + 1][0])
+    for drawn in shown["a story", 0]
     for k in range(3)
-    if block[k + 1][1] == "refused"
+    if drawn[k + 1][1] == "refused"
 }
 average = [place[()] for place in story.says[0]]
 claim(
@@ -209,9 +206,9 @@ claim(
 )
 sister = story.p_after((pieces.index(" sister"),))
 claim(
-    "Told their neighbour, they keep nearly all that can be kept, because sister wants a girl's "
-    "name, and half a name wants its other half.",
-    story.kept(1).sum() > 0.99 * story.kept(3).sum()
+    "Told their neighbour, they keep 3.96, as much as the target's own words do, because sister "
+    "wants a girl's name, and half a name wants its other half.",
+    abs(story.kept(1).sum() - story.kept(3).sum()) < 0.01
     and sister[pieces.index(" Kate")] > 0.1
     and sister[pieces.index(" Otto")] < 0.01,
 )
@@ -228,45 +225,89 @@ claim(
     np.allclose(adding.kept(0), adding.kept(1), atol=0.01),
 )
 claim(
-    "Move words it is told to 2: now the result is known, and everything stays.",
+    "Told two words, the result is known, and everything stays.",
     adding.kept(2).sum() > 3.98,
 )
 claim(
-    "Choose a list: nothing collides, because nothing is in doubt.",
+    "In a list nothing collides, because nothing is in doubt.",
     listed.kept(0).sum() > 3.97
     and all(p.max() > 0.98 for each in listed.places for p in each.p[:1]),
 )
 claim(
-    "What is rarer counts as refused: of the story's four even its own words keep 3.96.",
+    "What is rarer counts as refused: of the story's four even the target's own words keep 3.96 "
+    "here.",
     abs(ways["a story"].kept(3).sum() - 3.96) < 0.02 and ways["a story"].left_out > 0,
 )
 
 # %% after theory-engine-answer
+draws = np.random.default_rng(19).dirichlet(np.ones(9), size=(2, 50))
+claim(
+    "As q · min(1, p/q) is min(p, q), place k stays with",
+    np.allclose(draws[0] * np.minimum(1, draws[1] / draws[0]), draws.min(axis=0)),
+)
+claim(
+    "(That pays in a round of ×1.6, as 0.4 / 0.25 is 1.6.)", np.isclose(confident.least / 0.25, 1.6)
+)
+stay = {key: each[0] for key, each in found.items()}
+spread = {key: each[1] for key, each in found.items()}
+offered = {key: each[2] for key, each in found.items()}
+speed = {key: each[3] for key, each in found.items()}
+EXACT = {"exact, told nothing": 0, "exact, its neighbour": 1}
+promised = {
+    (name, kind): ways[name].kept(told).sum() for name in ways for kind, told in EXACT.items()
+}
 claim(
     "It does, within what 40 rounds can tell.",
-    all(abs(engine[key][0] - promised[key]) < 3 * engine[key][1] + 0.1 for key in engine),
+    all(abs(stay[key] - promised[key]) < 3 * spread[key] + 0.1 for key in promised),
 )
 claim(
-    "The sum lies low in both rows, which are the same rounds, since being told = changes nothing "
-    "there.",
-    engine["a sum", 0] == engine["a sum", 1]
-    and engine["a sum", 0][0] < promised["a sum", 0] < sum(engine["a sum", 0]) + 0.1,
+    "Where all rounds kept four, ± 0.00 only says that 40 are too few to see one that doesn't.",
+    spread["a list", "exact, told nothing"] == 0 and 0.99**40 > 0.6,  # mostly none is seen
 )
 claim(
-    "And where all 40 rounds kept four, ± 0.00 only says that 40 are too few to see one that "
-    "doesn't.",
-    engine["a list", 0][1] == 0 and 0.99**40 > 0.6,  # one in a hundred would mostly not be seen
+    "(The story's promised 3.96 counts rare words as refused, which the engine may keep.)",
+    ways["a story"].left_out > 0 and ways["a story"].kept(3).sum() < 3.98,
 )
-
-# %% after theory-trained-answer
 claim(
-    "And this is target-block, which comes with the package: a block of eight places, trained on "
-    "texts of the target's own.",
-    trained.block.size == 8,
+    "The sum's exact rows are the same rounds, since being told = changes nothing there.",
+    found["a sum", "exact, told nothing"] == found["a sum", "exact, its neighbour"],
 )
-claim("On the list it keeps what exact places keep.", learned["a list"][0] > 3.8)
+told_nothing = promised["a story", "exact, told nothing"]
 claim(
-    "In the story and on the sum it stays below them: it is small, and it has to learn every "
-    "text's places with one layer and one table for all.",
-    all(learned[name][0] < promised[name, 1] - 0.2 for name in ("a story", "a sum")),
+    "The trained block keeps 2.85 ± 0.43 in the story, and even the lower end, 2.42, is above the "
+    "2.36 of exact places that are told nothing.",
+    stay["a story", "trained"] - spread["a story", "trained"] > told_nothing
+    and abs(stay["a story", "trained"] - 2.85) < 0.06,
+)
+claim(
+    "Below exact places that are told their neighbour it stays, there and on the sum.",
+    all(
+        stay[name, "trained"] + spread[name, "trained"] < promised[name, "exact, its neighbour"]
+        for name in ("a story", "a sum")
+    ),
+)
+claim(
+    "In the story the draft model keeps more, 3.92, and yet the two write about as much for the "
+    "price.",
+    stay["a story", "word by word"] > stay["a story", "trained"] + 0.3
+    and abs(speed["a story", "word by word"] - speed["a story", "trained"]) < 0.25,
+)
+claim(
+    "On the sum and the list the draft model shows no gain (×0.92, ×0.95), because few of its "
+    "drafts stay.",
+    all(
+        speed[name, "word by word"] < 1.1 and stay[name, "word by word"] < 2.2
+        for name in ("a sum", "a list")
+    ),
+)
+claim(
+    "The confidence head offers two of four places on the sum: hardly fewer drafts stay, 1.80 for "
+    "2.00, and ×1.33 becomes ×1.60.",
+    offered["a sum", "trained, confident"] < 2.3
+    and 0 <= stay["a sum", "trained"] - stay["a sum", "trained, confident"] < 0.4
+    and speed["a sum", "trained, confident"] > speed["a sum", "trained"] + 0.1,
+)
+claim(
+    "In the other texts it offers all.",
+    all(offered[name, "trained, confident"] > 3.9 for name in ("a story", "a list")),
 )

@@ -5,7 +5,7 @@ from itertools import product
 
 from lablib.course.lessons.lesson_13.rounds import chances
 from lablib.course.lessons.lesson_19 import widgets as lab
-from lablib.course.lessons.lesson_19.continuations import Continuations, Told, kept_by_the_engine
+from lablib.course.lessons.lesson_19.continuations import Continuations, Told, judged
 
 import mlx.core as mx
 import numpy as np
@@ -75,11 +75,10 @@ def test_a_place_that_is_told_all_is_the_target_and_of_one_that_is_told_none_it_
 @pytest.mark.parametrize("told", [0, 1])
 def test_the_engine_keeps_what_the_sum_promises(model, ways, told):
     """Of 120 rounds: an error of 6 sigma has a chance of 2e-9."""
-    found = [
-        kept_by_the_engine(model, Told(ways, told, seed), TEXT, PLACES, seed) for seed in range(120)
-    ]
+    offered, found = judged(model, Told(ways, told), TEXT, PLACES, rounds=120).T
+    assert offered.tolist() == [PLACES] * 120
     assert abs(np.mean(found) - ways.kept(told).sum()) < 6 * np.std(found) / np.sqrt(120) + 1e-3
-    shares = [np.mean(np.array(found) > place) for place in range(PLACES)]
+    shares = [np.mean(found > place) for place in range(PLACES)]
     assert np.abs(shares - ways.kept(told)).max() < 6 * 0.5 / np.sqrt(120)
 
 
@@ -92,22 +91,26 @@ def test_what_is_rare_is_left_out_and_counted(model, ways):
 
 
 def test_blocks_shows_what_was_drawn_and_judged(ways):
-    widget = lab.Blocks({"here": ways}, [*" abcd"], shown=40)
+    widget = lab.Blocks({"here": ways}, [*" abcd"], {"here": 1.25}, shown=40)
+    assert widget.kept["here"] == pytest.approx([ways.kept(told).sum() for told in (0, 1, 2)])
+    data = widget.compute(1)
     for told in (0, 1, 2):
-        data = widget.compute("here", told)
-        assert data["kept"] == pytest.approx(ways.kept(told))
-        assert data["most"] == pytest.approx(np.ones(PLACES))
-        fates = [[fate for _, fate in block] for block in data["blocks"]]
+        fates = [[fate for _, fate in block] for block in data["here", told]]
         for block in fates:
             until = [*block, "refused"].index("refused")
             assert block[:until] == ["stays"] * until
             assert all(fate == "behind a refusal" for fate in block[until + 1 :])
         share = np.mean([block[0] == "stays" for block in fates])
         assert share == 1  # the first place is the target's own
-        json.dumps(widget.frame()[0])
     assert all(fate == "stays" for block in fates for fate in block)  # told all
-    with pytest.raises(ValueError, match="text must be one of"):
-        widget.compute("there", 0)
+    assert widget.compute(2) != data
+    *drawn, bars = charted(widget.chart(data))
+    assert len(drawn) == 3
+    heights = [mark["bar"][3] for mark in bars if "bar" in mark]
+    assert heights == pytest.approx([*widget.kept["here"], 1.25])
+    json.dumps(widget.frame()[0])
+    with pytest.raises(ValueError, match="draw must be"):
+        widget.compute(0)
 
 
 def test_the_square_is_what_two_places_draw():
@@ -120,7 +123,13 @@ def test_the_square_is_what_two_places_draw():
     middle = square.compute(share=0.5, sure=0.8)
     assert middle["q"][0, 0] == pytest.approx(2 / 3)  # √(0.8 / 0.2) to 1
     assert middle["kept"][1] == pytest.approx(np.minimum(middle["p"], middle["q"]).sum() / 2)
-    assert "1.55 stay on average; in 50%" in square.set(share=0.0, sure=0.95)
+    assert "1.55 of two drafts stay on average; in 50%" in square.set(share=0.0, sure=0.95)
+    titles = [panel["title"] for panel in square.chart(middle).panels]
+    assert titles == [
+        "without the head: 1.70 of 2 stay",
+        "0.5 of it: 1.87 of 2 stay",
+        "all of it: 2.00 of 2 stay",
+    ]
     with pytest.raises(ValueError, match="first must be two words"):
         lab.Agreement(["of"], ["course", "problem"])
 

@@ -94,7 +94,8 @@ def _stream() -> Stream:
 
 def _blocks() -> Blocks:
     model = LanguageModel(llama_config(9, 16, 1, 8), seed=0)
-    return Blocks({"here": Continuations(model, [1, 2, 3], places=3)}, [*" abcdefgh"])
+    ways = {"here": Continuations(model, [1, 2, 3], places=3)}
+    return Blocks(ways, [*" abcdefgh"], {"here": 1.0})
 
 
 def _judged() -> Judged:

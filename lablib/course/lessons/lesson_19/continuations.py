@@ -145,7 +145,7 @@ class Continuations:
 
 
 class Told(Drafter):
-    """A drafter whose blocks are drawn from a text's continuations: the best that such places say.
+    """A drafter whose blocks are drawn from a text's continuations, so that its places are exact.
 
     It drafts where the text is that of the continuations, and elsewhere nothing.
 
@@ -194,14 +194,20 @@ class Own(Told):
         return [int(token) for token in tokens], np.asarray(q, float)
 
 
-def kept_by_the_engine(
-    target: Any, drafter: Drafter, text: Sequence[int], places: int, seed: int
-) -> int:
-    """Return how many drafts of a block the engine keeps, right after ``text``, by rejection."""
-    options = {"temperature": 1.0, "rule": "rejection", "seed": seed, "trace": True}
-    with SpeculativeTokenIterator(
-        target, drafter, text, draft_tokens=places, max_tokens=places + 1, **options
-    ) as iterator:
-        next(iterator)
-        (first, *_) = iterator.rounds
-    return len(first.tokens) - 1
+def judged(
+    target: Any, drafter: Any, text: Sequence[int], places: int, rounds: int = 40
+) -> np.ndarray:
+    """Return how many drafts the engine is offered and keeps, ``(rounds, 2)``, by rejection.
+
+    Each round is the first one after ``text``; the k-th has the seed k.
+    """
+    found = []
+    for seed in range(rounds):
+        options = {"temperature": 1.0, "rule": "rejection", "seed": seed, "trace": True}
+        with SpeculativeTokenIterator(
+            target, drafter, text, draft_tokens=places, max_tokens=places + 1, **options
+        ) as iterator:
+            next(iterator)
+            (first, *_) = iterator.rounds
+        found.append((len(first.drafted), first.accepted))
+    return np.array(found)

@@ -26,10 +26,11 @@ QUESTIONS = [
     Question(
         "19.q4",
         "Each place of a block says exactly what stands there on average, and is then told its "
-        "neighbour as well. In which of these texts do more drafts stay?",
+        "neighbour as well. In which of these texts do more drafts stay? Behind the bar is one way "
+        "in which the text may go on.",
         (
-            "she shows it to her friend Paul, who",
-            "2+3=5;5+",
+            "she shows it to her | friend Paul, who",
+            "2+3=5;5+ | 4=9;",
             "in both",
         ),
     ),

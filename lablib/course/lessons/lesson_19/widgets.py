@@ -1,6 +1,7 @@
 """Pictures of the lesson on blocks: who waits for whom, which pairs agree, and when one decides."""
 
 from collections.abc import Mapping, Sequence
+from itertools import product
 from typing import Any
 
 from lablib.course.lessons.lesson_19.continuations import Continuations
@@ -9,12 +10,13 @@ from lablib.course.plots.charts import WARM, axis, panel
 from lablib.course.plots.explorer import choice, slider
 from lablib.course.plots.marks import REST
 from lablib.course.plots.pictures import COLOURS, visible
-from lablib.validation import BadValue, number, one_of
+from lablib.validation import BadValue, integer, number, one_of
 
 import numpy as np
 
 KEPT, REFUSED, PLACE, ARROW = "#A6DBC8", "#F3BE6B", "#A9D3F0", "#B34A00"
 FATES = {"stays": KEPT, "refused": REFUSED, "behind a refusal": "#DDDDDD"}
+TOLD = {0: "nothing", 1: "its neighbour", 2: "two words"}
 ALWAYS, BEFORE, AFTER = "always", "before the draw", "after a look at the draw"
 
 
@@ -65,7 +67,7 @@ class Agreement(ChartExplorer):
                 raise BadValue(f"{name} must be two words, got {list(each)}")
         self.words = list(first), list(second)
         super().__init__(
-            share=slider(0.0, 0.0, 1.0, 0.1, label="of the Markov head"),
+            share=slider(0.5, 0.0, 1.0, 0.1, label="of the Markov head"),
             sure=slider(0.95, 0.5, 0.95, 0.05, label="the right word"),
         )
 
@@ -76,10 +78,24 @@ class Agreement(ChartExplorer):
         q = 0.5 * (2 * p) ** share
         q = q / q.sum(axis=1, keepdims=True)
         stays = np.minimum(1, p / q)
-        return {"p": p, "q": q, "stays": stays, "kept": [1.0, float((0.5 * q * stays).sum())]}
+        kept = [1.0, float((0.5 * q * stays).sum())]
+        return {"p": p, "q": q, "stays": stays, "kept": kept, "share": share, "sure": sure}
 
     def chart(self, data: dict[str, Any]) -> Chart:
-        """Draw the square, and beside it how often each place stays."""
+        """Draw the square without the head, with the chosen share of it, and with all of it."""
+        panels, views = [], []
+        x = axis(0, 1, "", [*zip((0.25, 0.75), self.words[0], strict=True)], bare=True)
+        part = data["share"]
+        shares = [("without the head", 0.0), (f"{part:g} of it", part), ("all of it", 1.0)]
+        for name, share in shares:
+            of_it = self.compute(share, data["sure"])
+            title = f"{name}: {sum(of_it['kept']):.2f} of 2 stay"
+            panels.append(panel(title, x, axis(0, 1, "", (0, 0.5, 1)), high=150, side=30))
+            views.append(self._square(of_it))
+        keys = [(KEPT, "the block stays whole"), (REFUSED, "its second word is refused")]
+        return Chart(panels, views, keys)
+
+    def _square(self, data: dict[str, Any]) -> list[dict[str, Any]]:
         marks: list[dict[str, Any]] = []
         for x in range(2):
             low = 0.0
@@ -99,39 +115,24 @@ class Agreement(ChartExplorer):
                 named = {"text": pair if high - low > 0.1 else "", "at": middle}
                 marks.append({"key": f"t{key}", **named, "anchor": "middle"})
                 low = high
-        bars = []
-        for place, kept in enumerate(data["kept"]):
-            note = f"Place {place + 1} stays in {kept:.0%} of the blocks."
-            bars.append({"bar": [place - 0.3, place + 0.3, 0, kept], "fill": KEPT, "note": note})
-            bars.append({"text": f"{kept:.2f}", "at": [place, kept + 0.03], "anchor": "middle"})
-        x = axis(
-            0,
-            1,
-            "blocks, by their first word",
-            [*zip((0.25, 0.75), self.words[0], strict=True)],
-            bare=True,
-        )
-        square = panel("all blocks that are drawn", x, axis(0, 1, "", (0, 0.5, 1)), share=2)
-        places = axis(-0.6, 1.6, "place", [(0, "1"), (1, "2")], bare=True)
-        beside = panel("how often it stays", places, axis(0, 1.15, "", (0, 0.5, 1)))
-        keys = [(KEPT, "the block stays whole"), (REFUSED, "its second word is refused")]
-        return Chart([square, beside], [marks, bars], keys)
+        return marks
 
     def caption(self, data: dict[str, Any]) -> str:
         """Say how many of the two drafts stay."""
         crossed = 0.5 * (data["q"][0, 1] + data["q"][1, 0])
         return (
-            f"Of two drafts {sum(data['kept']):.2f} stay on average; in {crossed:.0%} of the "
-            "blocks the two words don't belong together."
+            f"With {data['share']:g} of the head {sum(data['kept']):.2f} of two drafts stay on "
+            f"average; in {crossed:.0%} of the blocks the two words don't belong together."
         )
 
 
 class Blocks(ChartExplorer):
-    """Blocks of a real text, whose places are told ever more of what stands before them.
+    """Blocks of real texts, a row for each; from left to right its places are told ever more.
 
     Args:
         ways: name -> how a text goes on.
         pieces: the text of each token id.
+        learned: name -> how many drafts of a trained block stay.
         shown: how many blocks are drawn.
         seed: of the draws.
     """
@@ -140,73 +141,79 @@ class Blocks(ChartExplorer):
         self,
         ways: Mapping[str, Continuations],
         pieces: Sequence[str],
-        shown: int = 6,
+        learned: Mapping[str, float],
+        shown: int = 4,
         seed: int = 19,
     ) -> None:
-        self.ways, self.pieces, self.shown, self.seed = dict(ways), list(pieces), shown, seed
-        self.most = max(len(each.places) for each in self.ways.values())
-        super().__init__(
-            text=choice(next(iter(self.ways)), list(self.ways)),
-            told=slider(0, 0, self.most - 1, label="words it is told"),
-        )
+        self.ways, self.pieces, self.learned = dict(ways), list(pieces), dict(learned)
+        self.shown, self.seed = shown, seed
+        self.kept = {name: [each.kept(told).sum() for told in TOLD] for name, each in ways.items()}
+        super().__init__(draw=slider(1, 1, 9, label="other blocks"))
 
-    def compute(self, text: str, told: int) -> dict[str, Any]:
-        """Return drawn blocks with each token's fate, and how often each place stays."""
-        ways = self.ways[one_of("text", text, self.ways)]
-        blocks = []
-        for k in range(self.shown):
-            rng = np.random.default_rng([self.seed, k])
-            tokens, q = ways.draw(told, rng)
-            fates, judged = [], np.random.default_rng([self.seed, k, 1]).random(len(tokens))
-            for place, (token, said, u) in enumerate(zip(tokens, q, judged, strict=True)):
-                if "stays" not in fates[-1:] and place:
-                    fates.append("behind a refusal")
-                    continue
-                p = ways.p_after(tuple(tokens[:place]))
-                chance = 0.0 if p is None else p[token] / said[token]
-                fates.append("stays" if u < chance else "refused")
-            blocks.append(
-                [(visible(self.pieces[t]), f) for t, f in zip(tokens, fates, strict=True)]
-            )
-        kept, most = ways.kept(told), ways.kept(self.most - 1)
-        return {"blocks": blocks, "kept": kept, "most": most, "told": told}
+    def compute(self, draw: int) -> dict[tuple[str, int], list[list[tuple[str, str]]]]:
+        """Return by a text and what its places are told the drawn blocks, each token with its fate.
 
-    def chart(self, data: dict[str, Any]) -> Chart:
-        """Draw the blocks, row by row, and the places' chances within the most that can stay."""
-        marks: list[dict[str, Any]] = []
-        for row, block in enumerate(data["blocks"]):
-            for place, (piece, fate) in enumerate(block):
-                sides = [place - 0.46, place + 0.46, -row - 0.4, -row + 0.4]
+        ``draw``: 1 draws the first blocks, 2 the next ones, and so on.
+        """
+        first = self.shown * (integer("draw", draw, 1) - 1)
+        blocks = range(first, first + self.shown)
+        return {key: [self._block(*key, k) for k in blocks] for key in product(self.ways, TOLD)}
+
+    def _block(self, text: str, told: int, k: int) -> list[tuple[str, str]]:
+        ways = self.ways[text]
+        tokens, q = ways.draw(told, np.random.default_rng([self.seed, k]))
+        fates, judged = [], np.random.default_rng([self.seed, k, 1]).random(len(tokens))
+        for place, (token, said, u) in enumerate(zip(tokens, q, judged, strict=True)):
+            if "stays" not in fates[-1:] and place:
+                fates.append("behind a refusal")
+                continue
+            p = ways.p_after(tuple(tokens[:place]))
+            chance = 0.0 if p is None else p[token] / said[token]
+            fates.append("stays" if u < chance else "refused")
+        return [(visible(self.pieces[t]), fate) for t, fate in zip(tokens, fates, strict=True)]
+
+    def chart(self, data: dict[tuple[str, int], list[list[tuple[str, str]]]]) -> Chart:
+        """Draw the blocks, and below how many of their drafts stay on average."""
+        panels, views = [], []
+        for (name, told), blocks in data.items():
+            places = len(self.ways[name].places)
+            names = [(place, str(place + 1)) for place in range(places)]
+            across = axis(-0.55, places - 0.45, "", names, bare=True)
+            rows = axis(0.5 - self.shown, 0.5, "", (), bare=True)
+            look = {"high": 25 * self.shown, "side": 8, "below": not told}
+            panels.append(panel(f"{name}, told {TOLD[told]}", across, rows, **look))
+            marks: list[dict[str, Any]] = []
+            for (row, block), place in product(enumerate(blocks), range(places)):
+                piece, fate = block[place]
+                sides = [place - 0.47, place + 0.47, -row - 0.42, -row + 0.42]
                 note = f"Block {row + 1}, place {place + 1}: “{piece}”, {fate}."
                 look = {"fill": FATES[fate], "text": piece, "note": note}
                 marks.append({"key": f"b{row}.{place}", "bar": sides, **look})
-        bars: list[dict[str, Any]] = []
-        pairs = zip(data["kept"].tolist(), data["most"].tolist(), strict=True)
-        for place, (kept, most) in enumerate(pairs):
-            note = f"Place {place + 1} stays in {kept:.2f} of the rounds, at most in {most:.2f}."
-            outline = {"bar": [place - 0.42, place + 0.42, 0, most], "fill": WARM, "hollow": True}
-            bars.append({**outline, "note": note})
-            bar = {"bar": [place - 0.3, place + 0.3, 0, kept], "fill": COLOURS[2]}
-            bars.append({**bar, "note": note})
-            said = {"text": f"{kept:.2f}", "at": [place, min(kept, 1) + 0.03]}
-            bars.append({"key": f"s{place}", **said, "anchor": "middle"})
-        names = [(place, str(place + 1)) for place in range(self.most)]
-        across = axis(-0.6, self.most - 0.4, "place", names, bare=True)
-        rows = axis(0.5 - self.shown, 0.5, "", (), bare=True)
-        drawn = panel("blocks that such places draw", across, rows, share=2, side=8)
-        beside = panel("how often it stays", across, axis(0, 1.15, "", (0, 0.5, 1)))
-        keys = [(colour, fate) for fate, colour in FATES.items()]
-        keys.append((WARM, "told all words before it", True))
-        return Chart([drawn, beside], [marks, bars], keys)
+            views.append(marks)
+        for i, (name, kept) in enumerate(self.kept.items()):
+            most = len(self.ways[name].places)
+            names = [*enumerate((*TOLD.values(), "trained block"))]
+            across, up = axis(-0.6, 3.6, "", names, bare=True), axis(0, 1.2 * most, "", (0, most))
+            title = f"{name}: of {most} drafts stay"
+            panels.append(panel(title, across, up, high=90, side=22, below=not i))
+            bars = []
+            for at, (value, colour) in enumerate(
+                zip((*kept, self.learned[name]), (*[COLOURS[2]] * 3, COLOURS[0]), strict=True)
+            ):
+                bars.append({"bar": [at - 0.35, at + 0.35, 0, value], "fill": colour})
+                said = {"text": f"{value:.2f}", "at": [at, value + 0.1]}
+                bars.append({"key": f"s{at}", **said, "anchor": "middle"})
+            views.append(bars)
+        return Chart(panels, views, [(colour, fate) for fate, colour in FATES.items()])
 
-    def caption(self, data: dict[str, Any]) -> str:
-        """Say how many drafts stay, and what a place is told."""
-        many = ("nothing", "its neighbour")
-        told = many[data["told"]] if data["told"] < 2 else f"the {data['told']} words before it"
-        return (
-            f"A place that is told {told}: of {len(data['kept'])} drafts {data['kept'].sum():.2f} "
-            f"stay on average, at most {data['most'].sum():.2f}."
-        )
+    def caption(self, data: Any) -> str:
+        """Say how many drafts stay."""
+        told = ", ".join(f"told {each}" for each in TOLD.values())
+        texts = [
+            f"{name} {', '.join(f'{x:.2f}' for x in (*kept, self.learned[name]))}"
+            for name, kept in self.kept.items()
+        ]
+        return f"Of a block's drafts stay, {told}, and of a trained block: {'; '.join(texts)}."
 
 
 class Offered(ChartExplorer):
@@ -247,18 +254,17 @@ class Offered(ChartExplorer):
 
     def chart(self, data: dict[str, Any]) -> Chart:
         """Draw the order of events, what is written within what the target says, and the shares."""
-        looks = data["decides"] == AFTER
-        events = ["text, drafts", "q", *(("x", "offer?") if looks else ("offer?", "x")), "judged"]
         flow: list[dict[str, Any]] = []
-        for place, event in enumerate(events):
-            if place:
-                late = event == "offer?" and looks
-                colour = ARROW if late else WARM
-                line = [[place - 0.58, 0], [place - 0.42, 0]]
-                flow.append({"line": line, "colour": colour, "wide": 4 if late else 2})
-            fill = "#FFFFFF" if event != "offer?" else REFUSED if looks else KEPT
-            box = [place - 0.42, place + 0.42, -0.4, 0.4]
-            flow.append({"bar": box, "fill": fill, "edge": "#555555", "text": event})
+        for row, looks in enumerate((data["decides"] == AFTER, False)):
+            middle = ("x", "offer?") if looks else ("offer?", "x")
+            for place, event in enumerate(("text, drafts", "q", *middle, "judged")):
+                if place:
+                    late = event == "offer?" and looks
+                    look = {"colour": ARROW if late else WARM, "wide": 4 if late else 2}
+                    flow.append({"line": [[place - 0.58, -row], [place - 0.42, -row]], **look})
+                fill = "#FFFFFF" if event != "offer?" else REFUSED if looks else KEPT
+                box = [place - 0.42, place + 0.42, -row - 0.4, -row + 0.4]
+                flow.append({"bar": box, "fill": fill, "edge": "#555555", "text": event})
         bars = []
         for i, (word, share) in enumerate(
             zip(("yes", "no"), data["written"].tolist(), strict=True)
@@ -276,8 +282,9 @@ class Offered(ChartExplorer):
         ):
             ends.append({"bar": [i - 0.35, i + 0.35, 0, share], "fill": colour})
             ends.append({"text": f"{share:.2f}", "at": [i, share + 0.03], "anchor": "middle"})
-        across, level = axis(-0.5, 4.5, "", (), bare=True), axis(-0.5, 0.5, "", (), bare=True)
-        first = panel("what happens, in its order (x is the draft)", across, level, high=44, side=8)
+        across, orders = axis(-0.5, 4.5, "", (), bare=True), [(0, "here"), (-1, "right")]
+        rows, title = axis(-1.5, 0.5, "", orders, bare=True), "which comes first (x is the draft)"
+        first = panel(title, across, rows, high=76)
         words = axis(-0.6, 1.6, "", [(0, "yes"), (1, "no")], bare=True)
         written = panel("what is written", words, axis(0, 1.1, "", (0, 0.5, 1)), below=True)
         names = axis(-0.6, 2.6, "", [*enumerate(("kept", "refused", "not offered"))], bare=True)
