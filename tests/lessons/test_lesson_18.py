@@ -2,15 +2,17 @@
 
 import itertools
 import math
+import re
 from collections import defaultdict
 from functools import cache
 from pathlib import Path
 
 import lablib
 from lablib.course.lessons.lesson_12 import facts, runs
-from lablib.course.lessons.lesson_18 import chains, compared, measured, real, widgets
+from lablib.course.lessons.lesson_18 import chains, compared, forks, measured, real, widgets
 from lablib.course.lessons.lesson_18.author import VOCABULARY, Author
 from lablib.course.tasks import sums
+from lablib.course.tasks.problem import Problem
 from lablib.inference.steering import (
     GiveUp,
     by_confidence,
@@ -174,9 +176,6 @@ def test_votes_and_pairs_by_hand():
     assert math.isnan(chains.ordered(values, right | True))
     assert chains.elected(["4", "7", "7", None]) == "7"
     assert chains.elected(["4", "7", None], chains.surest(np.array([1.0, 2.0, 3.0]), 0.1)) is None
-    pairs = ((3, 0), (4, 2), (6, 8), (4, 4), (8, 8))
-    wanted = sum(pair in sums.NOISY_PAIRS for pair in pairs)
-    assert chains.doubtful_steps("3+0=4;4+2=6;6+8=4;4+4=8;8+8=6;#6") == wanted
 
 
 def test_a_vote_by_lot_is_the_mean_over_all_lots():
@@ -190,17 +189,12 @@ def test_a_vote_by_lot_is_the_mean_over_all_lots():
 # --- what is kept -----------------------------------------------------------------------------
 def test_what_is_kept_is_of_twelve_seeds():
     kept = measured.stored()
-    assert {*kept} == {"votes", "calibration", "stopping", "thinking", "power"}
+    assert {*kept} == {"votes", "stopping", "thinking", "power"}
     for part in kept.values():
         for values in part.values():
             assert values.shape == (12,)
             assert ((values >= 0) & (values <= 1)).all()
             assert np.ptp(values) > 0
-    counts = kept["calibration"]
-    bins = sum(counts[f"bin {i}"] for i in range(6))
-    np.testing.assert_allclose(bins, 1, atol=1e-3)
-    right = sum(counts[f"bin {i}, right"] for i in range(6))
-    np.testing.assert_allclose(right, kept["votes"]["single"], atol=1e-3)
 
 
 def test_intervals_are_students():
@@ -209,11 +203,6 @@ def test_intervals_are_students():
     low, high = stats.t.interval(0.95, 2, values.mean(), stats.sem(values))
     assert (mean - half, mean + half) == pytest.approx((low, high))
     assert measured.ends(values) == pytest.approx((mean, low, high))
-    part, whole = np.array([1.0, 2.0, 3.0]), np.array([2.0, 4.0, 6.0])
-    assert measured.ratio(part, whole) == pytest.approx((0.5, 0.5, 0.5))  # no seed strays
-    share, low, high = measured.ratio(np.array([2.0, 2.0, 3.0]), whole)
-    assert share == pytest.approx(7 / 12)
-    assert low < share < high
 
 
 def test_a_replay_gives_up_where_the_engine_does(target):
@@ -252,8 +241,9 @@ def test_along_shows_a_chain_and_its_doubtful_steps():
     assert [data["confidence"].mean() for data in shown] == pytest.approx(-np.sort(-means))
     for data in shown:
         text = "".join(data["tokens"][:-1])
-        assert len(data["doubtful"]) == chains.doubtful_steps(text)
-        assert data["kinds"].count(widgets.FREE) == 6
+        met = [tuple(map(int, pair)) for pair in re.findall(r"(\d)\+(\d)=", text)]
+        assert len(data["doubtful"]) == sum(pair in sums.NOISY_PAIRS for pair in met)
+        assert data["kinds"].count(widgets.FREE) in (4, 5)  # the last digit is no choice
         assert data["kinds"].count(widgets.RIGHT) + data["kinds"].count(widgets.WRONG) == 5
         assert len(widget.draw(data)["panels"][0]["marks"]) == 34 + len(data["doubtful"])
         for place, kind in enumerate(data["kinds"]):
@@ -261,6 +251,45 @@ def test_along_shows_a_chain_and_its_doubtful_steps():
                 assert place in data["doubtful"]
     assert "surest" not in widget.set(chain=4)
     assert widget.view.caption.startswith("Number 4 of 40 by confidence")
+
+
+def test_the_same_digits_are_no_choice():
+    text = "4+4=8;8+1=9;9+4=3;3+4=7;7+4=1;#1"  # behind the 1 only fours are left
+    found = [place for place, kind in enumerate(widgets.kinds(text)) if kind == widgets.FREE]
+    assert found == [0, 2, 8]
+    assert {*widgets.kinds("#")} == {"no choice"}
+
+
+@pytest.mark.parametrize("author", [AUTHORS[0], AUTHORS[3]])
+@pytest.mark.parametrize(("power", "of"), [(1.0, "texts"), (4.0, "tokens"), (4.0, "texts")])
+def test_the_orders_of_a_fork_are_all_that_an_author_writes(author, power, of):
+    digits = (4, 4, 4, 1, 2, 9)
+    found, texts = np.zeros(10), {}
+    for order in {*itertools.permutations(digits)}:
+        texts |= forks.texts(author, order, power, of)
+    for text, mass in texts.items():
+        found[text[-1][1]] += mass
+    expected = author.answers(Problem("", "", "sums", digits), power, of).sum(axis=1)
+    np.testing.assert_allclose(found / found.sum(), expected, atol=1e-12)
+    orders = {tuple(x for x, _ in text) for text in texts}
+    plain = [sum(forks.texts(author, order, 1.0, "texts").values()) for order in orders]
+    assert plain == pytest.approx([1 / len(orders)] * len(orders))  # no order is likelier
+
+
+def test_a_fork_is_as_wide_as_its_chance():
+    orders = [(1, 9, 8, 4, 2, 0), (1, 9, 8, 2, 4, 0)]  # 0 + 4 is a pair of the habit
+    chart = forks.fork(Author(), orders, ["T = 1", "T = 1/4", "p⁴"])
+    cold = 0.6**4 / (0.6**4 + 0.4**4)
+    every = [1, 0.4, 0.6], [1, 1 - cold, cold], [1, 0.4**4, 0.6**4]
+    for marks, weights in zip(charted(chart), every, strict=True):
+        parts = [weight / sum(weights) for weight in weights]
+        ends = [mark["text"] for mark in marks if mark.get("text", "").startswith("0.")]
+        assert ends == [f"{part:.2f}" for part in parts]
+        wide = [m["wide"] for m in marks if m.get("colour") == forks.HABIT and "line" in m]
+        wanted = [max(0.8, forks.WIDEST * part) for part in parts[1:]]
+        assert wide == pytest.approx(wanted, abs=0.051)
+    with pytest.raises(ValueError, match="readings"):
+        forks.fork(Author(), orders, ["T = 2"])
 
 
 def test_surest_counts_tenths_and_votes():
@@ -275,13 +304,18 @@ def test_surest_counts_tenths_and_votes():
     pairs = [*zip(drawn, values, strict=True)]
     top = [each.right[np.argsort(-value, kind="stable")[:2]] for each, value in pairs]
     least = [each.right[np.argsort(value, kind="stable")[:2]] for each, value in pairs]
+    top_first = [each.right[np.argsort(-value, kind="stable")] for each, value in pairs]
     data = widget.compute("hesitates where he errs", "log-probability", 1.0)
+    order = [chains.ordered(value, each.right) for each, value in pairs]
+    assert data["spread"] == pytest.approx((min(order), max(order)))
     assert data["tenths"][0] == pytest.approx(np.mean(top))
     low, high = data["apart"]
     leads = np.mean(top, axis=1) - np.mean(least, axis=1)
     assert data["tenths"][0] - data["tenths"][-1] == pytest.approx(leads.mean())
     # of 27 draws of three problems one is thrice the least, more than 2.5 % of them
     assert (low, high) == pytest.approx((leads.min(), leads.max()))
+    leads = [each[:2].mean() - each.mean() for each in top_first]
+    assert data["lead"] == pytest.approx((min(leads), max(leads)))
     assert "hesitates where he errs" in widget.set(measure="log-probability")
 
 
@@ -399,13 +433,11 @@ def test_votes_are_drawn_with_their_verdicts():
     dots = [mark for mark in marks if "dot" in mark]
     assert [mark["dot"][0] for mark in dots] == pytest.approx([20, 40 / 3])
     assert dots[0]["colour"] == widgets.VERDICTS[compared.BETTER] != dots[1]["colour"]
-    bins = [
-        {"bin": "0 to 0.2", "right": (0.1, 0.0, 0.3)},
-        {"bin": "0.2 to 0.4", "right": (0.4, 0.2, 0.5)},
-    ]
-    (marks,) = charted(widgets.said_and_right({"one": bins, "other": bins[:1]}))
-    assert len([mark for mark in marks if "bar" in mark]) == 2
-    assert len([mark for mark in marks if "dot" in mark]) == 3
+    assert {text for _, text in chart.panels[0]["x"]["ticks"]} >= {"0", "10", "20", ""}
+    bins = [{"said": 0.1, "right": (0.15, 0.0, 0.3)}, {"said": 0.3, "right": (0.4, 0.2, 0.5)}]
+    (marks,) = charted(widgets.said_and_right(bins))
+    assert [mark["dot"] for mark in marks if "dot" in mark] == [[0.1, 0.15], [0.3, 0.4]]
+    assert next(mark["line"] for mark in marks if "line" in mark) == [[0, 0], [1, 1]]
 
 
 @pytest.mark.thorough

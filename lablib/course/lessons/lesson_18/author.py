@@ -61,13 +61,13 @@ class Author:
         if of == "tokens":
             chances = chances / chances.sum(-1, keepdims=True)
         mass: dict[Left, np.ndarray] = {}
-        for digit, left, chance in _choices(tuple(sorted(problem.data)), power, of):
+        for digit, left, chance in choices(tuple(sorted(problem.data)), power, of):
             mass[left] = np.zeros((10, 6))  # of each total, after so many doubtful steps
             mass[left][digit, 0] = chance
         for _ in range(STEPS):
             longer: dict[Left, np.ndarray] = defaultdict(lambda: np.zeros((10, 6)))
             for before, totals in mass.items():
-                for digit, left, chance in _choices(before, power, of):
+                for digit, left, chance in choices(before, power, of):
                     counted = np.where(doubtful[:, digit, None], np.roll(totals, 1, 1), totals)
                     longer[left] += chance * chances[:, digit].T @ counted
             mass = longer
@@ -118,8 +118,14 @@ class Author:
         return Drawn(texts, [str(each) for each in total], right, [*logs], [*written])
 
 
-def _choices(left: Left, power: float, of: str) -> list[tuple[int, Left, float]]:
-    """Return each different digit, those that stay behind it, and its chance^power."""
+def choices(left: Left, power: float, of: str) -> list[tuple[int, Left, float]]:
+    """Return each different digit that is left, those that stay behind it, and its chance^power.
+
+    Args:
+        left: digits that are not added yet, in order.
+        power: of the chance.
+        of: "texts", or "tokens", whose chances are scaled.
+    """
     chances = {digit: (left.count(digit) / len(left)) ** power for digit in left}
     total = sum(chances.values()) if of == "tokens" else 1.0
     found = []

@@ -1,7 +1,6 @@
 """Chains for a problem of *sums*, how sure their author was, and what a vote makes of that."""
 
 import math
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -84,12 +83,6 @@ def values_of(drawn: Drawn, name: str) -> np.ndarray:
     """Return what a measure says of each chain ``(n,)``, rounded: equal chains are equally sure."""
     both = zip(drawn.logs, drawn.written, strict=True)
     return np.round([MEASURES[name](*each) for each in both], 9)
-
-
-def doubtful_steps(text: str) -> int:
-    """Return how many of a chain's steps add one of the 20 pairs of ``sums.NOISY_PAIRS``."""
-    met = re.findall(r"(\d)\+(\d)=", text)
-    return sum((int(t), int(x)) in sums.NOISY_PAIRS for t, x in met)
 
 
 def surest(values: np.ndarray, keep: float) -> np.ndarray:

@@ -19,7 +19,6 @@ from lablib.course.lessons.lesson_18.chains import (
     LONGEST,
     MEASURES,
     Drawn,
-    doubtful_steps,
     draw,
     elected,
     ordered,
@@ -39,7 +38,6 @@ FILE = Path(__file__).with_name("measured.json")
 SEEDS = range(12)
 PROBLEMS, CHAINS = 30, 64  # of a vote; the other parts take half of the problems
 BUDGETS = (0, 6, 12, 18, 24, 30)  # after so many tokens "#" is forced; after 30 it comes anyway
-EDGES = (8.8, 8.9, 9.0, 9.1, 9.2)  # of mean confidences, in nats
 FLOORS = (0.25, 0.5, 0.75)  # quantiles of the worst window of texts before
 WARM = 16  # so many of them
 
@@ -105,22 +103,6 @@ def stopping(drawn: Drawn, truth: str) -> dict[str, float]:
     return found
 
 
-def calibration(drawn: Drawn) -> dict[str, float]:
-    """Return the share of each kind of one problem's chains, and the share of its right ones.
-
-    Kinds are how many doubtful steps there are, ``"0 doubts"`` and so on, and between which of
-    ``EDGES`` the mean confidence lies.
-    """
-    values = values_of(drawn, "mean of the best 5")
-    doubts = np.array([doubtful_steps(text) for text in drawn.texts])
-    kinds = {f"{n} doubts": doubts == n for n in range(4)}
-    bins = np.digitize(values, EDGES)
-    kinds |= {f"bin {i}": bins == i for i in range(len(EDGES) + 1)}
-    found = {name: float(kind.mean()) for name, kind in kinds.items()}
-    right = {f"{name}, right": (kind & drawn.right).mean() for name, kind in kinds.items()}
-    return found | {name: float(share) for name, share in right.items()}
-
-
 def given_up_at(logs: np.ndarray, floor: float, window: int = 8) -> int:
     """Return the place of the first token before which a window's confidence is below the floor."""
     confidences = -logs[:, :5].mean(axis=-1)
@@ -175,14 +157,12 @@ def one_seed(model: Any, tokenizer: Any, seed: int) -> dict[str, dict[str, float
     problems = sums.problems(100 + seed, PROBLEMS)
     kept: dict[str, list[dict[str, float]]] = {
         "votes": [],
-        "calibration": [],
         "stopping": [],
         "thinking": [],
     }
     for j, problem in enumerate(problems):
         drawn, truth = draw(model, tokenizer, problem, CHAINS, 1000 * seed + j), _truth(problem)
         kept["votes"].append(votes(drawn, truth))
-        kept["calibration"].append(calibration(drawn))
         kept["stopping"].append(stopping(drawn, truth))
     for j, problem in enumerate(problems[: PROBLEMS // 2]):
         found = {}
@@ -221,16 +201,6 @@ def ends(values: np.ndarray) -> tuple[float, float, float]:
     """Return a mean over seeds ``(seeds,)``, and the two ends of its 95 % interval."""
     mean, half = interval(values)
     return mean, mean - half, mean + half
-
-
-def ratio(part: np.ndarray, whole: np.ndarray) -> tuple[float, float, float]:
-    """Return the share that a part is of a whole, both ``(seeds,)``, and its 95 % interval's ends.
-
-    The seeds tell how far the part strays from that share of the whole (Cochran 1977, 6.3).
-    """
-    share = float(part.sum() / whole.sum())
-    _, half = interval((part - share * whole) / whole.mean())
-    return share, share - half, share + half
 
 
 def write() -> Iterator[int]:

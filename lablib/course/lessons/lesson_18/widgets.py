@@ -1,5 +1,6 @@
 """Widgets of lesson 18: a chain's confidence token by token, and whether the surest are right."""
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
@@ -56,27 +57,29 @@ def against_the_vote(found: Mapping[str, Estimate]) -> Chart:
         told[compared.verdict(gain)][name] = points
     title, colours = "the same eight texts, question by question; lines: 95 %", [*VERDICTS.values()]
     how: Any = {"rows": [*found], "rule": 0, "side": 260, "colours": colours}
-    return dots(told, "points of a hundred more than the vote of all eight", title, **how)
-
-
-def said_and_right(bins: Mapping[str, Sequence[Mapping[str, Any]]]) -> Chart:
-    """Draw of each model the share that is right where a chance was said; ticks: what was said."""
-    rows = {
-        name: {f"{each['bin']}": each["right"] for each in found} for name, found in bins.items()
+    drawn = dots(told, "points of a hundred more than the vote of all eight", title, **how)
+    across = drawn.panels[0]["x"]
+    low, high = across["ends"]  # lines are short: a tick at each point, a name at every second
+    names = {
+        at: f"{at}" if at % 2 == 0 else "" for at in range(math.ceil(low), math.floor(high) + 1)
     }
-    names = sorted({row for found in rows.values() for row in found})
-    chart = dots(
-        rows,
-        "elected answers that are right (share)",
-        "by the chance said",
-        rows=names,
-        ends=(-0.02, 1.02),
-    )
-    for place, name in enumerate(names):  # a chance that came true would lie in here
-        low, high = map(float, name.split(" to "))
-        area = [low, high, -place - 0.42, -place + 0.42]
-        chart.marks[0].insert(0, {"bar": area, "fill": "#DDDDDD", "note": f"said: {name}."})
-    return chart
+    drawn.panels[0]["x"] = axis(low, high, across["name"], [*names.items()], grid=True)
+    return drawn
+
+
+def said_and_right(bins: Sequence[Mapping[str, Any]]) -> Chart:
+    """Draw which share was right over what was said; what comes as it was said is on the dashes."""
+    marks: list[dict[str, Any]] = [{"line": [[0, 0], [1, 1]], "dash": "5 3", "wide": 1.5}]
+    for each in bins:
+        said, (share, low, high) = each["said"], each["right"]
+        ends = f"95 % interval {low:.2f} to {high:.2f}"
+        note = f"Said {said:.2f}: {share:.2f} are right, {ends}."
+        marks.append({"line": [[said, low], [said, high]], "colour": COLOURS[0], "wide": 3})
+        marks.append({"dot": [said, share], "r": 5, "colour": COLOURS[0], "note": note})
+    ticks = (0, 0.2, 0.4, 0.6, 0.8, 1)
+    across, up = axis(0, 1.02, "chance that was said", ticks), axis(0, 1.02, "", ticks)
+    title = "elected answers that are right (share; lines: 95 %)"
+    return Chart([panel(title, across, up, high=230)], [marks])
 
 
 class Along(Explorer):
@@ -184,7 +187,9 @@ class Surest(Explorer):
     def compute(self, author: str, measure: str, temperature: float) -> dict[str, Any]:
         """Return the shares that are right: of each tenth of the chains ``(10,)``, of each vote.
 
-        ``apart``: the 95 % interval of the surest tenth's lead over the least sure, by problem.
+        ``apart``: the 95 % interval of the surest tenth's lead over the least sure, by problem;
+        ``lead``: that of its lead over all; ``ordered``: how often a right chain is surer than a
+        wrong one of the same problem; ``spread``: the 95 % interval of that.
         """
         drawn = self._written(author, temperature)
         tenths, votes, order = [], [], []
@@ -200,7 +205,9 @@ class Surest(Explorer):
             "tenths": np.mean(tenths, axis=0),
             "votes": np.mean(votes, axis=0),
             "apart": bootstrap_interval([each[0] - each[-1] for each in tenths]),
+            "lead": bootstrap_interval([float(each[0] - each.mean()) for each in tenths]),
             "ordered": float(np.mean(known)) if known else 0.5,
+            "spread": bootstrap_interval(known) if known else (0.0, 1.0),
             "author": author,
             "measure": measure,
         }
@@ -248,11 +255,16 @@ def steps(text: str) -> list[tuple[int, int, int, int]]:
 
 
 def kinds(text: str) -> list[str]:
-    """Return what each token of a chain is: a choice of a digit, a result, or no choice."""
-    found = ["no choice"] * (len(text) + 1)
-    for step, (place, t, x, n) in enumerate(steps(text)):
+    """Return what each token of a chain is: a choice of a digit, a result, or no choice.
+
+    Where all digits that are left are the same, none is chosen.
+    """
+    found, way = ["no choice"] * (len(text) + 1), steps(text)
+    left = [way[0][1], *(x for _, _, x, _ in way)] if way else []
+    for step, (place, t, x, n) in enumerate(way):
         found[place] = RIGHT if n == (t + x) % 10 else WRONG
-        found[place - 2] = FREE
-        if step == 0:
+        if step == 0 and len({*left}) > 1:
             found[place - 4] = FREE
+        if len({*left[step + 1 :]}) > 1:
+            found[place - 2] = FREE
     return found
