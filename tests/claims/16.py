@@ -64,7 +64,8 @@ heat = Difference.of(good, without["not_hotter"])
 claim(
     "Without sharing it loses most of its lead, without the heat next to nothing: that interval "
     "holds 0.",
-    kept.low > 0 > heat.low - 1e-9 and kept.value > (good.value - plain.value) / 2 > 2 * abs(heat.value),
+    kept.low > 0 > heat.low - 1e-9
+    and kept.value > (good.value - plain.value) / 2 > 2 * abs(heat.value),
 )
 groups = {}
 
