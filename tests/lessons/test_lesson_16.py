@@ -9,7 +9,7 @@ from lablib.course.lessons.lesson_16 import board, drafts, stories, sums
 from lablib.course.lessons.lesson_16.exercises import ODDS, PROPOSE, VOTE
 from lablib.course.lessons.lesson_16.scores import Difference, Foul, Score
 from lablib.course.lessons.lesson_16.texts import by_chance, uniforms, write
-from lablib.course.lessons.lesson_16.widgets import Voting
+from lablib.course.lessons.lesson_16.widgets import Voting, of_the_room, ruler
 from lablib.inference import SpeculativeTokenIterator
 
 import mlx.core as mx
@@ -410,6 +410,29 @@ def test_compare_plays_both_on_every_seed(monkeypatch, lists) -> None:
     refuses(ValueError, "seeds must hold", board.compare, "drafts", "baseline", seeds=())
 
 
+def test_room_is_from_who_does_nothing_to_the_oracle_and_the_line_is_the_leads_interval() -> None:
+    rng = np.random.default_rng(3)
+    low = 1 + rng.random(60)
+    nothing, base, good, top = (
+        Score.of("drafts", values) for values in (np.ones(60), low, low + 1.5, np.full(60, 5.0))
+    )
+    marks = of_the_room({"drafts": (nothing, base, good)}, {"drafts": top}).marks[0]
+    dots = [mark["dot"][0] for mark in marks if "dot" in mark]
+    assert dots == pytest.approx([(low.mean() - 1) / 4, (low.mean() + 0.5) / 4])
+    line = [mark["line"] for mark in marks if "line" in mark][1]
+    assert [x for x, _ in line] == pytest.approx([dots[1]] * 2)  # problems differ, the lead doesn't
+    assert {mark["rule"]["x"] for mark in marks if "rule" in mark} == {0, 1}
+    assert "interval" not in next(mark["note"] for mark in marks if "baseline" in str(mark))
+
+
+def test_a_ruler_has_a_piece_of_each_word_and_needles_at_equal_steps() -> None:
+    marks = ruler(["happy", "sad"], np.array([0.25, 0.75]), 4).marks[0]
+    assert [mark["bar"][:2] for mark in marks if "bar" in mark] == [[0, 0.25], [0.25, 1]] * 2
+    needles = [mark["line"][0][0] for mark in marks if "line" in mark]
+    assert np.diff(needles[:4]) == pytest.approx(0.25)
+    assert needles[4:] == [0.5]
+
+
 # ------------------------------------------------------------------ the table
 def play_small(monkeypatch) -> None:
     monkeypatch.setattr(drafts, "world", lambda seed: drafts.World([[1] * 24], [[3, 4, 5, 2]]))
@@ -433,6 +456,7 @@ def test_places_count_within_a_seed_and_the_oracle_has_none(monkeypatch) -> None
     board.score("drafts", "the oracle")
     places = {row[4]: row[1] for row in board.leaderboard().rows}
     assert places == {"all": "1", "the oracle": "–", "half": "1", "none": "2"}
+    assert [row[4] for row in board.leaderboard(seed=2).rows] == ["half", "none"]
 
 
 def test_ours_are_played_by_name(monkeypatch, lists) -> None:
@@ -489,6 +513,7 @@ def test_bad_input_is_refused_in_a_line(monkeypatch) -> None:
     refuses(TypeError, "function must be propose itself", board.score, "drafts", [1])
     refuses(ValueError, "write propose first", board.score, "drafts", starter)
     refuses(ValueError, "seed must be", board.score, "drafts", starter, seed=-1)
+    refuses(ValueError, "seed must be", board.leaderboard, seed=-1)
     assert board._here == []
 
 

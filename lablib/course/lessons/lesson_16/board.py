@@ -128,22 +128,25 @@ def vote_by_turns(which: str, seed: int) -> np.ndarray:
     return sums.by_turns(_ours("sums", which), sums.world(seed))
 
 
-def leaderboard(keep: bool = False) -> "Board":
+def leaderboard(keep: bool = False, seed: int | None = None) -> "Board":
     """Return the attempts, the best first on each seed; those of earlier kernels too.
 
     Args:
         keep: begin a file in the working folder, so that attempts outlast this kernel.
+        seed: whose attempts; of all seeds when None.
 
     Raises:
-        ValueError: the file holds something else; or ``keep`` in the course's own folder.
+        ValueError: the file holds something else; ``keep`` in the course's own folder; a bad seed.
     """
+    wanted = None if seed is None else integer("seed", seed, 0)
     path = Path(FILE)
     if keep and not path.exists():
         if _is_the_course(path.absolute().parent):
             raise BadValue("keep must be False among the course's own notebooks: copy them first")
         _keep(path, _here)
     kept = _read(path)
-    return Board([*kept, *(attempt for attempt in _here if attempt not in kept)])
+    both = [*kept, *(attempt for attempt in _here if attempt not in kept)]
+    return Board([each for each in both if wanted in (None, each["seed"])])
 
 
 @dataclass(frozen=True)

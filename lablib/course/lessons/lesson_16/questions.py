@@ -5,8 +5,8 @@ from lablib.course.checks.predictions import Question
 QUESTIONS = [
     Question(
         "16.q1",
-        "Two stories are equal so far. The next word is sad, happy or angry, with the chances 0.5, "
-        "0.3 and 0.2. Each word must come as often as before. How seldom can both take the same?",
+        "Two stories are equal so far. Each, looked at alone, must go on as the model does: happy "
+        "with the chance 0.3, sad 0.5, angry 0.2. How seldom can both take the same word?",
         ("never", "in 38 % of the cases, as two free draws do", "in half of the cases"),
     ),
     Question(
@@ -17,9 +17,9 @@ QUESTIONS = [
     ),
     Question(
         "16.q3",
-        "Of two votes one is better by some ten points. Both play three seeds of 48 problems, the "
-        "same for both. Does the better one win each time?",
-        ("each time", "not each time"),
+        "Two votes play three seeds of 48 problems, the same samples for both. Is the same one "
+        "ahead on each seed?",
+        ("on each", "not on each"),
     ),
     Question(
         "16.q4",

@@ -6,7 +6,7 @@ from typing import Any
 from lablib.course.lessons.lesson_16.scores import Score
 from lablib.course.lessons.lesson_16.sums import World
 from lablib.course.plots.chart import Chart, ChartExplorer
-from lablib.course.plots.charts import WARM, axis, curves, lines, panel
+from lablib.course.plots.charts import TINTS, WARM, axis, curves, lines, panel
 from lablib.course.plots.dots import dots
 from lablib.course.plots.explorer import slider
 from lablib.course.plots.pictures import COLOURS
@@ -111,22 +111,19 @@ class Voting(ChartExplorer):
         )
 
 
-def beside_theory(
-    counts: list[int], theory: np.ndarray, counted: np.ndarray, weighted: np.ndarray, gap: Any
-) -> Chart:
+def beside_theory(counts: list[int], theory: np.ndarray, counted: np.ndarray, gap: Any) -> Chart:
     """Draw votes of the model beside the author's, and the gap with its interval below.
 
     Args:
         counts: samples of a vote, N numbers.
         theory: how often the author's votes are right, (N,).
         counted: how often the model's are, (N,).
-        weighted: the same, where the surer chains weigh more, (N,).
         gap: theory less counted, and both ends of its interval, three times (N,).
     """
-    series = {"weighted, β = 1": weighted, "counted": counted, "the author, counted": theory}
+    series = {"the author, counted": theory, "the model, counted": counted}
     both = lines(counts, series, "", "right answers (share)")
-    apart = lines(counts, {"gap": gap}, "samples a problem", "author − counted, 95 %")
-    apart.marks[0][0]["colour"] = "#333333"  # it is none of the three lines
+    apart = lines(counts, {"gap": gap}, "samples a problem", "author − model, 95 %")
+    apart.marks[0][0]["colour"] = "#333333"  # it is neither of the two lines
     apart.marks[0].append({"key": "even", "rule": {"y": 0}, "dash": "2 3"})
     apart.panels[0] |= {"below": True, "high": 120}
     for each in (both, apart):
@@ -134,15 +131,52 @@ def beside_theory(
     return Chart([*both.panels, *apart.panels], [*both.marks, *apart.marks])
 
 
-def of_the_oracle(played: dict[str, tuple[Score, ...]], tops: dict[str, Score]) -> Chart:
-    """Draw what baseline and good answer get, as shares of the oracle's scores, by capstone."""
-    shares = {
-        who: {
-            name: tuple(x / tops[name].value for x in (each[i].value, each[i].low, each[i].high))
-            for name, each in played.items()
-        }
-        for i, who in enumerate(("baseline", "one good answer"))
-    }
-    return dots(
-        shares, "share of what the oracle gets", "lines: 95 %, by problem", rule=1, side=130
-    )
+def of_the_room(played: dict[str, tuple[Score, Score, Score]], tops: dict[str, Score]) -> Chart:
+    """Draw how much of its room each answer has taken, from doing nothing to the oracle.
+
+    Args:
+        played: capstone -> scores of who does nothing, the baseline and the good answer.
+        tops: capstone -> the oracle's score.
+    """
+    first: dict[str, tuple[float, ...]] = {}
+    second: dict[str, tuple[float, ...]] = {}
+    for capstone, scores in played.items():
+        nothing, low, high, top = (np.array(s.values) for s in (*scores, tops[capstone]))
+        lead, room = high - low, top - nothing  # of a problem, so that they go together
+        ends = bootstrap_interval(lead, per=room)
+        at = (low - nothing).sum() / room.sum()
+        first[capstone] = (at, at, at)
+        second[capstone] = (at + lead.sum() / room.sum(), *(at + np.array(ends)))
+    series = {"baseline": first, "one good answer": second}
+    name = "share of what there is to gain: 0 does nothing, 1 is the oracle"
+    title = "lines: 95 % of the lead over the baseline, problem by problem"
+    chart = dots(series, name, title, rule=1, ends=(-0.04, 1.04), side=130)
+    chart.marks[0].insert(0, {"rule": {"x": 0}, "dash": "5 3"})
+    for mark in chart.marks[0]:  # the baseline is what the lead is held against
+        if ", baseline: " in mark.get("note", ""):
+            mark["note"] = mark["note"].partition(", 95 %")[0] + "."
+    return chart
+
+
+def ruler(names: list[str], chances: np.ndarray, stories: int = 12) -> Chart:
+    """Draw chances as a ruler: stories that read it at equal steps, and two with a half for each.
+
+    Args:
+        names: of the words, in the order of their pieces.
+        chances: how long the pieces are, summing to 1.
+        stories: how many needles the first ruler has.
+    """
+    ends = np.append(0, np.cumsum(chances)).tolist()
+    marks: list[dict[str, Any]] = []
+    for row in (0, -1):
+        for word, low, high, fill in zip(names, ends, ends[1:], TINTS, strict=False):
+            note = f"“{word}” has the ruler from {low:g} to {high:g}."
+            marks.append({"bar": [low, high, row - 0.25, row + 0.25], "fill": fill, "note": note})
+            marks.append({"text": word, "at": [low + 0.01, row - 0.19]})
+    for i in range(stories):
+        place = (i + 0.5) / stories
+        marks.append({"line": [[place, 0.08], [place, 0.42]], "wide": 2, "colour": "#333333"})
+    marks.append({"line": [[0.5, -1.4], [0.5, -0.6]], "wide": 4, "colour": "#333333"})
+    rows = [(0, f"one number, {stories} needles"), (-1, "a half for each of two")]
+    y = axis(-1.5, 0.5, "", rows, bare=True)
+    return Chart([panel("", axis(0, 1, "the ruler"), y, side=170, high=120)], [marks])
