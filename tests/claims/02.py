@@ -175,8 +175,8 @@ claim(
     round(without / with_cache) == 43 and (not on_cpu or 2 < longer < 10),
 )
 claim(
-    "The first token costs much the same either way: the prompt is read, and with a cache its keys "
-    "and values kept.",
+    "The first token costs much the same either way: the prompt is read, and with a cache room for "
+    "keys and values made.",
     not on_cpu or 0.5 < times[0][0] / times[1][0] < 2,
 )
 claim(
