@@ -68,7 +68,11 @@ def test_with_a_cache_one_row_is_computed_and_the_keys_are_kept() -> None:
     (after,) = read(widget.draw(widget.compute(3, 1, "keep")))
     assert [mark["text"] for mark in after if mark.get("fill") == widget.NOW] == ["k v", "q"]
     assert sum(mark.get("fill") == widget.KEPT for mark in after) == 2
-    assert [mark["text"] for mark in after if mark.get("text", "").isdigit()] == ["33"] * 3
+    shares = ["100", "50", "50", "33", "33", "33"]  # the older rows', and the new one's
+    for marks in (before, after):
+        assert [mark["text"] for mark in marks if mark.get("text", "").isdigit()] == shares
+    took = [mark.get("note", "") for mark in after if mark.get("fill") in widget.BEFORE]
+    assert took == ["'On' took 100% from 'On'", "'a' took 50% from 'On'", "'a' took 50% from 'a'"]
     assert sum(mark.get("fill") == widget.FUTURE for mark in after) == 3
     assert "'a' arrives" in widget.set(tokens=2)
 

@@ -56,9 +56,11 @@ class Attending(ChartExplorer):
         weights: as ``attention_weights`` returns them, of these tokens.
     """
 
-    NOW, KEPT, FUTURE = COMPUTED, TINTS[2], "#E4E4E4"  # letters stand on what is kept
-    SHADES = ("#F4F9FD", "#E3F0FA", "#C3DFF3", "#97C7EA", "#66ACE0", "#3D93D4")
-    STEPS = (0.02, 0.06, 0.12, 0.25, 0.5)  # where one shade ends and the next begins
+    NOW, KEPT, FUTURE = COMPUTED, TINTS[2], "#FFFFFF"  # letters stand on what is kept
+    EDGE = "#E4E4E4"
+    SHADES = ("#F4F9FD", "#DFEEF9", "#BFDDF3", "#90C4EA", "#5FA9E0", "#3D93D4")
+    BEFORE = ("#F8F8F8", "#F0F0F0", "#E4E4E4", "#D4D4D4", "#C4C4C4", "#B4B4B4")  # of older rows
+    STEPS = (0.02, 0.06, 0.12, 0.2, 0.4)  # where one shade ends and the next begins
 
     def __init__(self, pieces: Sequence[str], weights: np.ndarray) -> None:
         self.pieces, self.weights = [piece.strip() or "␣" for piece in pieces], weights
@@ -100,22 +102,22 @@ class Attending(ChartExplorer):
         keys = [
             (self.NOW, "computed now"),
             (self.KEPT, "kept"),
-            (self.SHADES[4], "taken: dark is much"),
-            (self.FUTURE, "comes later: masked"),
-            (self.FUTURE, "not computed now", True),
+            (self.SHADES[4], "taken now"),
+            (self.BEFORE[4], "taken by an older token, when it came"),
+            (self.EDGE, "comes later: masked", True),
         ]
         return Chart([view], [marks], keys)
 
     def _cell(self, i: int, j: int, weights: np.ndarray, now: bool) -> dict[str, Any]:
-        edge = "#FFFFFF" if now or j > i else self.FUTURE
-        cell: dict[str, Any] = {"bar": [j, j + 1, -i - 1, -i], "edge": edge}
+        cell: dict[str, Any] = {"bar": [j, j + 1, -i - 1, -i]}
         if j > i:
-            return {**cell, "fill": self.FUTURE, "note": f"{self.pieces[j]!r} comes later"}
-        share = weights[i, j]
-        note = f"{self.pieces[i]!r} takes {share:.0%} from {self.pieces[j]!r}"
-        shade = self.SHADES[int(np.searchsorted(self.STEPS, share))] if now else "#FFFFFF"
-        text = f"{100 * share:.0f}" if now and share >= self.STEPS[1] else ""
-        return {**cell, "fill": shade, "text": text, "note": note}
+            note = f"{self.pieces[j]!r} comes later"
+            return {**cell, "fill": self.FUTURE, "edge": self.EDGE, "note": note}
+        share, shades = weights[i, j], self.SHADES if now else self.BEFORE
+        took = "takes" if now else "took"
+        note = f"{self.pieces[i]!r} {took} {share:.0%} from {self.pieces[j]!r}"
+        shade = shades[int(np.searchsorted(self.STEPS, share))]
+        return {**cell, "fill": shade, "text": f"{100 * share:.0f}", "note": note}
 
     def caption(self, data: dict[str, Any]) -> str:
         """Say what arrives, what it takes most from, and how much is computed for it."""
