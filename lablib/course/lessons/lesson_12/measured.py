@@ -4,8 +4,8 @@
 
 measures the parts that are named and writes ``stored/PART.json`` after each portion. It goes on
 where such a file ends: whoever stops it has what was done, and deletes the file to begin anew.
-``law:10`` measures ten portions more and no further. ``window`` asks Gemma 3, all others SmolLM2;
-``facts --model NAME`` asks any model that ``lablib.load`` opens.
+``law:10`` measures ten portions more and no further. ``window`` and ``places`` ask Gemma 3, all
+others SmolLM2; ``facts --model NAME`` asks any model that ``lablib.load`` opens.
 """
 
 import argparse
@@ -19,6 +19,7 @@ import lablib
 from lablib.course.lessons.lesson_12.borders import borders
 from lablib.course.lessons.lesson_12.facts import Fact, facts
 from lablib.course.lessons.lesson_12.jobs import jobs
+from lablib.course.lessons.lesson_12.places import places
 from lablib.course.lessons.lesson_12.runs import LETTERS, STORED, stored
 from lablib.course.lessons.lesson_12.window import parted, window
 from lablib.course.replay import measure
@@ -296,7 +297,9 @@ PARTS = {
     "borders": borders,
     "bits": measure_bits,
     "window": window,
+    "places": places,
 }
+OF_GEMMA = ("window", "places")
 
 
 def main() -> None:
@@ -310,7 +313,7 @@ def main() -> None:
         part, _, most = each.partition(":")
         if part not in PARTS or (options.model and part != "facts"):
             parser.error(f"parts must be of {', '.join(PARTS)}, with --model facts, got {each!r}")
-        name = options.model or ("gemma3" if part == "window" else "smollm2")
+        name = options.model or ("gemma3" if part in OF_GEMMA else "smollm2")
         kept = part if options.model is None else f"{part}-{Path(name).name}"
         if name not in opened:
             opened = {name: lablib.load(name, dtype=mx.float32)}

@@ -81,20 +81,22 @@ def small_ring(window: int = 6) -> tuple[dict[str, list[int]], int]:
 def window(model: Any, tokenizer: Any, done: set[int]) -> Iterator[list[dict[str, Any]]]:
     """Yield of each text where each engine's text with drafts parts from the plain one.
 
-    A text begins with questions of ``jobs``, in an order of its own. Places count from its
-    beginning; None: the texts are equal.
+    Places count from its beginning; None: the texts are equal.
     """
-    asked = [question for _, question in jobs()]
-    turn = len(asked) // TURNED
     for number in range(TEXTS):
         if number not in done:
-            if number < TURNED:
-                order = np.roll(np.arange(len(asked)), -turn * number)
-            else:
-                order = np.random.default_rng(number).permutation(len(asked))
-            begin = "\n".join(asked[i] for i in order)
-            ids = tokenizer.encode(begin)[:BEFORE]
+            ids = tokenizer.encode(beginning(number))[:BEFORE]
             yield [{"number": number, **one_text(model, ids, BEHIND)}]
+
+
+def beginning(number: int) -> str:
+    """Return a text's beginning: the questions of ``jobs``, in an order of its own."""
+    asked = [question for _, question in jobs()]
+    if number < TURNED:
+        order = np.roll(np.arange(len(asked)), -(len(asked) // TURNED) * number)
+    else:
+        order = np.random.default_rng(number).permutation(len(asked))
+    return "\n".join(asked[i] for i in order)
 
 
 def one_text(model: Any, ids: list[int], n: int) -> dict[str, Any]:
