@@ -51,7 +51,7 @@ claim(
     cold.parts["valid"] > plain.parts["valid"] > 0.7
     and cold.parts["different"] < plain.parts["different"],
 )
-cut = EXAMPLES["stories"](np.log([[0.5, 0.26, 0.24 - 0.012, 0.012]]), [[]])
+cut = player("stories", "one good answer")(np.log([[0.5, 0.26, 0.24 - 0.012, 0.012]]), [[]])
 claim(
     "The good answer cuts what has less than 0.05 of the best token's chance, so that stories stay "
     "valid, shares out the ruler, so that they differ, and draws at temperature 1.2.",
@@ -72,7 +72,7 @@ groups = {}
 
 def watched(logits, texts):
     groups.setdefault(len(texts[0]), []).append(len({tuple(text) for text in texts}))
-    return EXAMPLES["stories"](logits, texts)
+    return player("stories", "one good answer")(logits, texts)
 
 
 stories.play(watched, stories.world(1, 1))
@@ -138,7 +138,7 @@ claim(
 def of_two(first, second):
     """What the good vote makes of two samples of 7 with a chance, and one of 4 with another."""
     both = [("7", [np.log(first)]), ("7", [np.log(first)]), ("4", [np.log(second)])]
-    return EXAMPLES["sums"](both, 0, 1)
+    return player("sums", "one good answer")(both, 0, 1)
 
 
 claim(

@@ -1,6 +1,7 @@
 """The lessons as files: recorded, readable, consistent with what they are made from."""
 
 import copy
+import re
 from pathlib import Path
 
 from lablib.course.checks.exercises import number_of
@@ -137,3 +138,9 @@ def test_a_lesson_with_spoiled_sections_is_seen(spoil, complaint):
     for cell in spoiled.cells:
         cell.source = spoil(cell.source)
     assert any(complaint in line for line in hygiene(spoiled, path))
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_no_lesson_imports_what_is_hidden_while_it_is_graded(path):
+    cells = [cell.source for cell in read(path).cells if cell.cell_type == "code"]
+    assert not re.search(r"lesson_\d\d[a-z]?(\.| import )exercises", "\n".join(cells))

@@ -5,7 +5,6 @@ import errno
 import io
 import json
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -146,12 +145,6 @@ def test_an_answer_may_use_the_class_that_its_lesson_shows(tmp_path):
     submitted.Case("ada", submitted.answered("10", {"10.3": right + own}), {}).write(tmp_path)
     found = {row.exercise: row.outcome for row in grade(tmp_path).rows}
     assert found["10.3"] == "✓"
-
-
-@pytest.mark.parametrize("lesson", lessons())
-def test_no_lesson_imports_what_is_not_there_while_it_is_graded(lesson):
-    code = [cell["source"] for cell in submitted.blank(lesson)["cells"]]
-    assert not re.search(r"lesson_\d\d[a-z]?(\.| import )exercises", "\n".join(code))
 
 
 def test_of_capstones_grade_marks_the_first_steps(tmp_path):

@@ -99,7 +99,7 @@ def _played(capstone: str, function: Callable[..., Any] | str, seed: int) -> Sco
         one_of("function", function, (BASELINE, EXAMPLE, ORACLE))
         if function == ORACLE:
             return game.oracle(game.world(seed))
-        function = _ours(capstone, function)
+        function = player(capstone, function)
     if not callable(function):
         raise BadType(f"function must be {game.FUNCTION} itself, got {type(function).__name__}")
     world = game.world(seed)
@@ -111,8 +111,8 @@ def _played(capstone: str, function: Callable[..., Any] | str, seed: int) -> Sco
         ) from None
 
 
-def _ours(capstone: str, which: str) -> Callable[..., Any]:
-    """Return the baseline of a capstone, or the reference of its exercise."""
+def player(capstone: str, which: str) -> Callable[..., Any]:
+    """Return the "baseline" of a capstone, or "one good answer", its exercise's reference."""
     if which == BASELINE:
         return CAPSTONES[capstone].baseline
     from lablib.course.lessons.lesson_16.exercises import EXAMPLES
@@ -125,7 +125,7 @@ def vote_by_turns(which: str, seed: int) -> np.ndarray:
 
     ``which`` is "baseline" or "one good answer".
     """
-    return sums.by_turns(_ours("sums", which), sums.world(seed))
+    return sums.by_turns(player("sums", which), sums.world(seed))
 
 
 def leaderboard(keep: bool = False, seed: int | None = None) -> "Board":
