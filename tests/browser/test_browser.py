@@ -28,13 +28,13 @@ def has_widget(path: Path) -> bool:
 
 
 LESSONS = [path for path in sorted(NOTEBOOKS.glob("*.ipynb")) if has_widget(path)]
-# A real model takes minutes beside another kernel (12, 17). Twelve more are dear, and have no kind
+# A real model takes minutes beside another kernel (12, 17). Fourteen more are dear, and have no kind
 # of control that others lack. nbval runs the cells of all of them in any case, and tests/lessons
 # moves their widgets without a browser.
 DEAR = (
-    "01_from_logits_to_text", "03_sampling", "05_best_of_n", "06_majority_vote",
+    "01_from_logits_to_text", "02_the_kv_cache", "03_sampling", "05_best_of_n", "06_majority_vote",
     "07_speculative_decoding", "08_lossless_speculation", "09_better_drafts",
-    "11_prefix_trie_and_async", "12_a_real_model", "13_trees_and_heads",
+    "10_rewinding", "11_prefix_trie_and_async", "12_a_real_model", "13_trees_and_heads",
     "14_a_server_under_load", "16_capstones", "17_under_a_grammar", "18_confidence_and_power",
 )  # fmt: skip
 

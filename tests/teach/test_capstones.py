@@ -292,23 +292,19 @@ def test_a_function_sees_neither_seeds_nor_answers(tmp_path) -> None:
 
 
 def test_whatever_a_function_does_is_a_row_and_the_next_one_is_scored(tmp_path) -> None:
-    folder, few = tmp_path / "rogues", tmp_path / "few"
+    folder = tmp_path / "rogues"
     folder.mkdir()
-    few.mkdir()
     wanted = dict(ROGUES)
     if not walls.missing():
         wanted |= NOSY
     for name, (text, _) in wanted.items():
         (folder / f"{name}.py").write_text(text.replace("{folder!r}", repr(str(folder))))
-        if name not in ("c_loops", "d_chatters"):  # these take their time
-            shutil.copy(folder / f"{name}.py", few)
     (folder / "m_broken.ipynb").write_text("{broken")
-    for each in (folder, few):
-        (each / "z_honest.py").write_text(GOOD)
+    (folder / "z_honest.py").write_text(GOOD)
     out = tmp_path / "t.csv"
-    one, two = start(folder, "--csv", str(out)), start(few)
-    shown, again = one.communicate(timeout=200)[0], two.communicate(timeout=200)[0]
-    assert (one.returncode, two.returncode) == (0, 0)
+    played = start(folder, "--csv", str(out))
+    played.communicate(timeout=200)
+    assert played.returncode == 0
     with open(out, encoding="utf-8-sig", newline="") as file:
         rows = {row["student"]: row for row in csv.DictReader(file)}
     assert float(rows["z_honest"]["score"]) > 1
@@ -317,10 +313,6 @@ def test_whatever_a_function_does_is_a_row_and_the_next_one_is_scored(tmp_path) 
     assert notes == {"z_honest": ""} | {
         name: note.replace("{folder}", str(folder)) for name, (_, note) in wanted.items()
     }
-    same = [line.split() for line in shown.splitlines()]
-    for line in again.splitlines():  # the same secret, the same table
-        if "n_folder" not in line:
-            assert line.split() in same
 
 
 def test_whose_a_file_is_and_what_counts_are_as_in_grade(tmp_path) -> None:
