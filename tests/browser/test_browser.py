@@ -29,8 +29,8 @@ def has_widget(path: Path) -> bool:
 
 LESSONS = [path for path in sorted(NOTEBOOKS.glob("*.ipynb")) if has_widget(path)]
 # A real model takes minutes beside another kernel (12, 17). Fourteen more are dear, and have no
-# kind of control that others lack. nbval runs the cells of all of them in any case, and tests/lessons
-# moves their widgets without a browser.
+# kind of control that others lack. nbval runs the cells of all of them in any case, and
+# tests/lessons moves their widgets without a browser.
 DEAR = (
     "01_from_logits_to_text", "02_the_kv_cache", "03_sampling", "05_best_of_n", "06_majority_vote",
     "07_speculative_decoding", "08_lossless_speculation", "09_better_drafts",
