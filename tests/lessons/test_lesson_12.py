@@ -4,6 +4,7 @@ from types import SimpleNamespace
 
 import lablib
 from lablib.cache import kv
+from lablib.cache.rewind import Rewinder
 from lablib.course.lessons.lesson_12 import (
     borders,
     exercises,
@@ -11,6 +12,7 @@ from lablib.course.lessons.lesson_12 import (
     jobs,
     measured,
     pictures,
+    places,
     real,
     runs,
     table,
@@ -21,6 +23,7 @@ from lablib.course.replay.curves import vote_curves
 from lablib.inference import SamplerOptions
 from lablib.inference.decoding.rows import Samples
 from lablib.inference.sampling import transforms
+from lablib.inference.speculation import rules
 from lablib.models import zoo
 
 import mlx.core as mx
@@ -28,6 +31,7 @@ import numpy as np
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
 from mlx_lm.models.cache import KVCache
+from oracles import architectures
 from oracles.drawn import charted, read
 from scipy import stats
 
@@ -294,6 +298,30 @@ def test_a_full_ring_takes_nothing_back() -> None:
     assert sorted(before) == [3, 4, 5, 6, 7, 8]
     assert (after, taken) == (read, 0)
     assert window.small_ring(window=20)[1] == 2
+
+
+def test_a_places_bias_is_none_under_rejection_and_shows_when_planted(monkeypatch) -> None:
+    rng = np.random.default_rng(2)
+    p, q = (mx.array(each, dtype=mx.float32) for each in rng.dirichlet([0.1] * 5000, size=2))
+    bias, kept = places.bias_at(p, q, mx.argmax(q))
+    assert bias < 1e-6
+    assert kept == pytest.approx(np.minimum(np.array(p), np.array(q)).sum(), abs=1e-6)
+    right = rules.rejection
+
+    def leans(p, q, drafts):  # by a thousandth towards q
+        outcome = right(p, q, drafts)
+        return rules.Outcome(outcome.kept, 0.999 * outcome.following + 0.001 * rules.padded(q))
+
+    monkeypatch.setattr(rules, "rejection", leans)
+    assert places.bias_at(p, q, mx.argmax(q))[0] > 1e-4
+
+
+def test_what_was_refused_behind_a_window_moves_nothing_that_comes(monkeypatch) -> None:
+    model = architectures.build("gemma3_text")  # with windows of 16
+    ids = np.random.default_rng(3).integers(0, 40, 60).tolist()
+    assert places.moved_by_refusal(model, ids, 50) < 1e-4
+    monkeypatch.setattr(Rewinder, "rewind", lambda self, n: None)
+    assert places.moved_by_refusal(model, ids, 50) > 1e-2
 
 
 # ------------------------------------------------------------------ choosing

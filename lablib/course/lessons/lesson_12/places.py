@@ -40,6 +40,7 @@ def of_text(model: Any, draft: Any, ids: list[int]) -> dict[str, Any]:
     starts = range(len(ids) - LAST, len(ids) - 1, LAST // REFUSED)
     return {
         "tokens": len(ids),
+        "places": len(biases),
         "bias": max(biases),
         "kept": round(float(np.mean(kept)), 4),
         "moved": max(moved_by_refusal(model, ids, start) for start in starts),
