@@ -122,8 +122,8 @@ def _add_grade(commands: Any) -> None:
     add("--seconds", type=float, default=120.0, help="limit a notebook (default: 120)")
     add("--workers", type=int, help="notebooks at a time (default: one a processor)")
     add("--memory", type=int, default=2048, help="MB a notebook (default: 2048)")
-    told = "seconds of processor time an exercise (default: 1.2)"
-    add("--cpu", type=float, default=1.2, help=told)
+    told = "seconds of processor time an exercise (default: 3)"
+    add("--cpu", type=float, default=3.0, help=told)
     _add_walls(grade)
     grade.set_defaults(run=_grade)
 

@@ -66,7 +66,7 @@ def grade(
     seconds: float = 120.0,
     workers: int | None = None,
     memory: int = 2048,
-    cpu: float = 1.2,
+    cpu: float = 3.0,
     walls: bool = True,
     progress: bool = False,
 ) -> GradeReport:
