@@ -26,8 +26,7 @@ def logprobs(model: Any, prompt: Prompt, *, tokenizer: Any = None) -> np.ndarray
 
     Returns:
         Log-probabilities in nats ``(T - 1,)``, float32, of all tokens but the first, of the raw
-        logits, as ``Samples.logprobs`` has them of tokens that were drawn. The perplexity (Jelinek
-        et al. 1977) is ``np.exp(-logprobs.mean())``.
+        logits, as ``Samples.logprobs`` has them. Perplexity (Jelinek 1977): e to minus their mean.
 
     Raises:
         ValueError, TypeError: an argument is out of range, before any work; or logits are NaN.
@@ -45,7 +44,8 @@ def logprobs(model: Any, prompt: Prompt, *, tokenizer: Any = None) -> np.ndarray
         logits = model(mx.array([ids[start : start + len(after)]]), cache=cache)[0]
         each = mx.take_along_axis(log_softmax(logits), after[:, None], axis=-1)
         parts.append(np.array(each[:, 0]))
-        if np.isnan(parts[-1]).any():
-            at = start + 1 + int(np.isnan(parts[-1]).argmax())
-            raise BadValue(f"the model's logits before token {at} must have no NaN and no +inf")
-    return np.concatenate(parts)
+    judged = np.concatenate(parts)
+    if np.isnan(judged).any():
+        at = 1 + int(np.isnan(judged).argmax())
+        raise BadValue(f"the model's logits before token {at} must have no NaN and no +inf")
+    return judged

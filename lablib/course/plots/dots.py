@@ -48,7 +48,8 @@ def dots(
             place = (len(beside) - 1) / 2 - beside.index(called)
             at, look = APART * place - order.index(name), {"colour": colours[k]}
             what = f"{name}, {called}" if len(beside) > 1 else name
-            note = f"{what}: {value:.3g}, 95 % interval {low:.3g} to {high:.3g}."
+            spread = f", 95 % interval {low:.3g} to {high:.3g}" if high > low else ""
+            note = f"{what}: {value:.3g}{spread}."
             marks.append({"line": [[low, at], [high, at]], "wide": 3, **look})
             ring = {"hollow": True, "fill": "#FFFFFF"} if beside.index(called) else {}
             marks.append({"dot": [value, at], "r": 6, "note": note, **look, **ring})
@@ -56,6 +57,5 @@ def dots(
     room = 0.05 * (max(every) - min(every))
     x = axis(*(ends or (min(every) - room, max(every) + room)), xlabel, grid=True)
     y = axis(0.5 - len(order), 0.5, "", [(-i, name) for i, name in enumerate(order)], bare=True)
-    view = panel(title, x, y, side=side, high=HIGH * len(order))
     keys = [(colours[k], name) for k, name in enumerate(series)] if len(series) > 1 else []
-    return Chart([view], [marks], keys)
+    return Chart([panel(title, x, y, side=side, high=HIGH * len(order))], [marks], keys)

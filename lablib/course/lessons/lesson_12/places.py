@@ -1,4 +1,4 @@
-"""What is drawn behind Gemma's window: the law of ``rejection`` there, and p after a refusal.
+"""Judges what is drawn behind Gemma's window: the law of ``rejection``, and p after a refusal.
 
 A text is longer than the window, and a draft model of the target's first layers guesses at its last
 places. At each of them the token that a round writes has a law: a draft comes with q, stays with
@@ -11,6 +11,7 @@ from typing import Any
 from lablib.cache import kv
 from lablib.cache.rewind import Rewinder
 from lablib.course.lessons.lesson_12.window import DRAFTS, beginning
+from lablib.inference.decoding.prompts import read_prompt
 from lablib.inference.sampling.transforms import log_softmax
 from lablib.inference.speculation import first_layers, rules
 
@@ -19,6 +20,7 @@ import numpy as np
 
 TEXTS, LENGTH, LAST = 20, 700, 100  # tokens of a text, of which the last are places
 LAYERS = 12  # of Gemma's 18, which draft
+PIECE = 50  # tokens that are read at once
 REFUSED = 5  # places of a text at which drafts are read and taken back
 
 
@@ -49,18 +51,17 @@ def of_text(model: Any, draft: Any, ids: list[int]) -> dict[str, Any]:
 
 def last_logits(model: Any, ids: list[int]) -> mx.array:
     """Return the logits ``(LAST, V)`` after each of the last tokens."""
-    cache = read(model, ids[:-LAST])
+    cache = read(model, ids[: 1 - LAST]).cache
     halves = [ids[-LAST : -LAST // 2], ids[-LAST // 2 :]]
     return mx.concatenate([model(mx.array([half]), cache=cache)[0] for half in halves])
 
 
-def read(model: Any, ids: list[int]) -> kv.Cache:
-    """Return a cache that has read a text, piece by piece, of which no logits are wanted."""
-    cache = kv.make(model)
-    for start in range(0, len(ids), 50):
-        model(mx.array([ids[start : start + 50]]), cache=cache)
-        mx.eval([layer.state for layer in cache])
-    return cache
+def read(model: Any, ids: list[int]) -> Rewinder:
+    """Return a reader that has read a text but for its last token."""
+    reader = Rewinder(model, kv.make(model))
+    for _ in read_prompt([reader], ids, PIECE):
+        pass
+    return reader
 
 
 def bias_at(p: mx.array, q: mx.array, drawn: mx.array) -> tuple[float, float]:
@@ -79,10 +80,9 @@ def moved_by_refusal(model: Any, ids: list[int], start: int) -> float:
 
     It is compared with a fresh read of the same text, by its largest difference.
     """
-    again = Rewinder(model, read(model, ids[:start]), read=start)
+    again, fresh = (read(model, ids[: start + 1]) for _ in range(2))
     wrong = [(token + 1) % 1000 for token in ids[start : start + DRAFTS]]
     mx.eval(again.forward(mx.array([wrong])))
     again.rewind(DRAFTS)
-    tokens = mx.array([ids[start : start + 1]])
-    after, fresh = again.forward(tokens), model(tokens, cache=read(model, ids[:start]))
-    return float(mx.abs(log_softmax(after) - log_softmax(fresh)).max())
+    after, alone = (each.forward(mx.array([ids[start : start + 1]])) for each in (again, fresh))
+    return float(mx.abs(log_softmax(after) - log_softmax(alone)).max())

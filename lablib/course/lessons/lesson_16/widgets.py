@@ -152,9 +152,6 @@ def of_the_room(played: dict[str, tuple[Score, Score, Score]], tops: dict[str, S
     title = "lines: 95 % of the lead over the baseline, problem by problem"
     chart = dots(series, name, title, rule=1, ends=(-0.04, 1.04), side=130)
     chart.marks[0].insert(0, {"rule": {"x": 0}, "dash": "5 3"})
-    for mark in chart.marks[0]:  # the baseline is what the lead is held against
-        if ", baseline: " in mark.get("note", ""):
-            mark["note"] = mark["note"].partition(", 95 %")[0] + "."
     return chart
 
 
