@@ -103,7 +103,17 @@ def is_thorough(item: pytest.Item) -> bool:
     """Tell whether a browser is driven, the site is built, or it is one more case of a grid."""
     if item.get_closest_marker("browser") or BUILT & {*getattr(item, "fixturenames", ())}:
         return True
-    return any(not mark.args[0](**item.callspec.params) for mark in item.iter_markers("grid"))
+    return "thorough" in left_out(item)
+
+
+def left_out(item: pytest.Item) -> set[str]:
+    """Return the tiers, ``thorough`` or ``slow``, that grids leave this case to."""
+    marks = item.iter_markers("grid")
+    return {
+        mark.kwargs.get("rest", "thorough")
+        for mark in marks
+        if not mark.args[0](**item.callspec.params)
+    }
 
 
 @pytest.hookimpl(tryfirst=True)  # before pytest looks at the markers
@@ -112,6 +122,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if is_thorough(item):
             item.add_marker(pytest.mark.thorough)
+        if "slow" in left_out(item):
+            item.add_marker(pytest.mark.slow)
         path = getattr(item, "callspec", None) and item.callspec.params.get("path")
         runs = path if path and item.get_closest_marker("browser") else item.path
         name = NEEDS.get(runs.name)

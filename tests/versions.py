@@ -23,7 +23,7 @@ from standalone import ROOT, environment, pythons, run
 SUITE = ["-m", "pytest", "-q", "-n", "2", "--dist", "loadfile", "--no-loadscope-reorder"]
 # Seconds: the rest of an hour needs its time, too.
 BEGINS = 2 * 60  # after which no further Python is begun
-ENDS = 150  # after which a Python's suite is stopped: a slow machine tries a part of it
+ENDS = 120  # after which a Python's suite is stopped: a slow machine tries a part of it
 ROOMS = (
     "async_lm", "cache", "models", "sampling", "speculation", "speculation_greedy", "steering",
     "tokens", "voting",

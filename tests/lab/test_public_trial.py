@@ -10,9 +10,12 @@ from pathlib import Path
 
 import lablib
 
+import pytest
+
 TRIAL = Path(__file__).parents[1] / "typed" / "trial.py"
 
 
+@pytest.mark.thorough
 def test_it_runs_without_a_warning() -> None:
     command = [sys.executable, "-W", "error", str(TRIAL)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

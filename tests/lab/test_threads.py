@@ -166,6 +166,7 @@ WAYS = {  # what the process does last, and what the main thread does before
 }
 
 
+@pytest.mark.grid(lambda way: way in ("a thread", "AsyncMlxLM"), rest="slow")
 @pytest.mark.thorough
 @pytest.mark.parametrize("way", WAYS)
 def test_a_process_whose_work_was_done_beside_the_main_thread_ends_by_itself(way):

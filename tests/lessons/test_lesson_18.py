@@ -328,6 +328,7 @@ def test_it_flips_with_the_author():
     assert slopes["errs there, hesitates elsewhere"] < 0.4
 
 
+@pytest.mark.thorough
 def test_the_command_measures_what_is_kept(target, monkeypatch, tmp_path):
     """In small: one seed of two problems; it writes what ``stored`` reads, all of it."""
     small = {"PROBLEMS": 2, "CHAINS": 4, "WARM": 2, "SEEDS": range(1), "BUDGETS": (6, 30)}

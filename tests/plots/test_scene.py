@@ -1095,6 +1095,7 @@ def crossing(page):
     )
 
 
+@pytest.mark.grid(lambda name, width: width != 290, rest="slow")
 @pytest.mark.parametrize("width", [1000, 390, 290])  # JupyterLab leaves a cell 274 on a phone
 @pytest.mark.parametrize("name", CHARTS)
 def test_a_chart_has_room_keeps_its_size_and_its_words_apart(page, name, width):

@@ -68,6 +68,7 @@ def proposals(model, drafter, monkeypatch, **options):
     return [each for each in made if each is not None], drawn
 
 
+@pytest.mark.grid(lambda model, prompt, ids, gamma: len(prompt) == 1 or ids is None)
 @pytest.mark.parametrize("gamma", [1, 3, 9])
 @pytest.mark.parametrize("ids", [None, IDS])
 @pytest.mark.parametrize("prompt", [PROMPT, [7], PROMPT * 9])

@@ -42,6 +42,7 @@ def plain(model, prompt=PROMPT, **options):
     return [token.id for token in TokenIterator(model, prompt, **options)]
 
 
+@pytest.mark.grid(lambda model, prompt, ids, gamma: len(prompt) == 1 or ids is None)
 @pytest.mark.parametrize("gamma", [1, 2, 5])
 @pytest.mark.parametrize("ids", [None, IDS])
 @pytest.mark.parametrize("prompt", [PROMPT, [7], PROMPT * 9])

@@ -97,6 +97,7 @@ def test_under_match_a_text_is_plain_samplings(target, rows, more):
     assert kv.offset(tokens.draft_cache) == kv.offset(tokens.cache)
 
 
+@pytest.mark.grid(lambda rows, rule: rows == 31)
 @pytest.mark.parametrize("rule", ["rejection", "block", "coupled"])
 @pytest.mark.parametrize("rows", [20, 31])
 def test_what_is_drawn_is_the_targets_distribution(target, rows, rule):

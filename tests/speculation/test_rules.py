@@ -61,6 +61,7 @@ def test_every_rule_writes_the_targets_distribution(rule, drafter, options):
     assert np.abs(got - joint(target, prompt, 3)).max() < 1e-9
 
 
+@pytest.mark.grid(lambda rule, size, gamma: size**gamma < 32)
 @pytest.mark.parametrize(("size", "gamma"), [(2, 1), (2, 5), (3, 3), (3, 4), (6, 1), (6, 2)])
 @pytest.mark.parametrize("rule", rules.RULE)
 def test_other_vocabularies_and_lengths(rule, size, gamma):

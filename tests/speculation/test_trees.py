@@ -141,6 +141,9 @@ SAMPLED = [
 
 
 @pytest.mark.grid(
+    lambda name, kind, options: kind == "llama3" or options is SAMPLED[0], rest="slow"
+)
+@pytest.mark.grid(
     lambda name, kind, options: options is SAMPLED[0] or (name, kind) == ("good", "llama3")
 )
 @pytest.mark.parametrize("options", SAMPLED, ids=lambda options: "-".join(options))

@@ -59,6 +59,7 @@ def by_hand(model, n, options, stream=0):
     return ids[len(PROMPT) :]
 
 
+@pytest.mark.grid(lambda kind, options: kind == "llama")
 @pytest.mark.parametrize("options", SAMPLED, ids=str)
 @pytest.mark.parametrize("kind", ["llama", "hybrid"])
 def test_a_seed_is_one_text_whoever_drafts(kind, options):

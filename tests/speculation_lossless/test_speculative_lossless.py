@@ -228,6 +228,7 @@ def ngram_of_a_batch():
     return BATCH[0], NGram(2)
 
 
+@pytest.mark.grid(lambda rule, drafter, options: bool(options) or rule == "match", rest="slow")
 @pytest.mark.grid(
     lambda rule, drafter, options: (
         (rule, drafter, bool(options))
@@ -263,6 +264,9 @@ def of_other_padding(kind, rows, known):
     return models
 
 
+@pytest.mark.grid(
+    lambda rule, rows, beside, options: bool(options) or rule in ("match", "block"), rest="slow"
+)
 @pytest.mark.grid(
     lambda rule, rows, beside, options: (
         (rule, beside is None, bool(options))
@@ -370,19 +374,20 @@ def off(got):
     return np.abs(got - joint(Language(SIZE, seed=5), PROMPT, N)).sum() / 2
 
 
-@pytest.mark.parametrize("gamma", [1, pytest.param(2, marks=pytest.mark.thorough)])
+@pytest.mark.parametrize("gamma", [1, pytest.param(2, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("rule", ["rejection", "block"])
 def test_a_length_that_looks_at_its_own_token_biases_the_text(explored, rule, gamma):
     """So it must be found; here it lies about it."""
     assert off(explored(rule, drafting(Dropping), {}, gamma)) > 0.02
 
 
-@pytest.mark.parametrize("gamma", [1, pytest.param(2, marks=pytest.mark.thorough)])
+@pytest.mark.parametrize("gamma", [1, pytest.param(2, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("rule", ["match", "coupled"])
 def test_where_the_targets_own_tokens_decide_no_length_biases_the_text(explored, rule, gamma):
     assert off(explored(rule, drafting(Dropping), {}, gamma)) < 1e-5
 
 
+@pytest.mark.grid(lambda rule, gamma: rule == "block")
 @pytest.mark.parametrize("gamma", [1, pytest.param(2, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("rule", ["rejection", "block"])
 def test_without_a_q_a_length_may_look_at_its_tokens(explored, rule, gamma):
@@ -404,7 +409,8 @@ def test_a_length_that_looks_before_it_draws_leaves_the_distribution_alone(explo
     assert np.abs(got - joint(Language(SIZE, seed=5, **options), PROMPT, N)).max() < 1e-5
 
 
-@pytest.mark.parametrize("beside", [pytest.param((1, 0, 1), marks=pytest.mark.thorough), (1, 1)])
+@pytest.mark.thorough
+@pytest.mark.parametrize("beside", [(1, 0, 1), (1, 1)])
 def test_a_length_that_looks_before_it_draws_may_share_a_batch(explored, beside):
     def careful():
         return BATCH[0], Careful(BATCH[1])

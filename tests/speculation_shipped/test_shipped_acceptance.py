@@ -182,10 +182,12 @@ def few(pair):
     return measure(pair, FEW)
 
 
+@pytest.mark.thorough
 def test_acceptance_is_the_overlap_of_the_two_models(few):
     check_acceptance(few[0])
 
 
+@pytest.mark.thorough
 def test_rejection_keeps_as_much_as_match_everywhere(few):
     check_order(few[1])
 

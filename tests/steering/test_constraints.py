@@ -157,6 +157,7 @@ def wander(grammar, rng, obedient):
         grammar.read([END, *tokens])
 
 
+@pytest.mark.thorough
 def test_ten_thousand_texts_of_thirty_grammars():
     assert len(GRAMMARS) == 30
     rng = np.random.default_rng(11)

@@ -19,6 +19,7 @@ for lesson in ("00", "06", "11"):
 
 
 # One order that stays; ``test_answers`` judges them all in an order that is new in each run.
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "seed", ["0", *(pytest.param(seed, marks=pytest.mark.slow) for seed in ("1", "42"))]
 )

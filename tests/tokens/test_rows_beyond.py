@@ -76,6 +76,7 @@ def test_calls_with_a_tokenizer_are_those_of_a_model_without_the_rows(tokenizers
     assert [token.id for token in iterator] == alone[0].tokens
 
 
+@pytest.mark.grid(lambda kind, rule, tree: rule in ("rejection", "match"))
 @EACH
 @pytest.mark.parametrize("rule", ["rejection", "match", "coupled", "block"])
 @pytest.mark.parametrize("tree", [False, True])

@@ -44,6 +44,7 @@ def folder(tmp_path_factory):
     return folder
 
 
+@pytest.mark.thorough
 def test_at_temperature_0_theory_is_the_engines_count(folder):
     recording = stored_acceptance(folder)
     for task in recording.tasks:
@@ -95,6 +96,7 @@ def test_both_draw_a_token_as_often_as_the_races_say(shipped):
         assert pairs[0, 1] == pytest.approx(wanted, abs=1e-5)
 
 
+@pytest.mark.thorough
 def test_what_was_stored_is_what_was_measured(folder):
     recording = stored_acceptance(folder)
     assert recording.temperatures.tolist() == [0.0, 1.0]

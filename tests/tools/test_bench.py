@@ -211,6 +211,7 @@ def test_an_environment_without_the_peer_is_named() -> None:
             run.bench(["async"], plan=QUICK, genlm=python)
 
 
+@pytest.mark.slow
 @pytest.mark.thorough
 def test_an_old_checkout_takes_its_turns_in_place_of_the_peers(capsys):
     found = run.bench(["decode", "products"], plan=QUICK, turns=1, only="target$|192", old=ROOT)

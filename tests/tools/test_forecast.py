@@ -103,6 +103,7 @@ def test_plain_decoding_asks_for_one_token_too_many_where_a_text_stops() -> None
     assert some.speedups[0] == none.speedups[0] == pytest.approx(1.0)
 
 
+@pytest.mark.grid(lambda drafter, rule: drafter != "early exit")
 @pytest.mark.parametrize(
     ("drafter", "rule"),
     [
@@ -149,6 +150,7 @@ def test_prices_are_measured_in_the_middle_of_the_texts(prompt, context, monkeyp
     assert asked == [context]
 
 
+@pytest.mark.thorough
 def test_it_agrees_with_the_engine_at_every_length(monkeypatch: pytest.MonkeyPatch) -> None:
     """Forecast from rounds of eight; the engine then runs each length, at the same prices."""
     costs = Costs(tuple(1 + 0.1 * k for k in range(9)), 0.1)

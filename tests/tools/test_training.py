@@ -113,6 +113,7 @@ def kinds_of_recipe(teacher: Path) -> dict[str, Recipe]:
     }
 
 
+@pytest.mark.grid(lambda kind, stop_at: kind != "student")
 @pytest.mark.parametrize(
     ("kind", "stop_at"), [("chain", 10), ("chain first", 5), ("student", 10), ("hybrid", 5)]
 )

@@ -16,6 +16,7 @@ def loaded():
     return lablib.load("target")
 
 
+@pytest.mark.grid(lambda draft, max_batch: max_batch == 5)
 @pytest.mark.parametrize("draft", [None, lablib.NGram()], ids=["plain", "drafts"])
 @pytest.mark.parametrize("max_batch", [1, 5, 64])
 def test_a_problem_among_many_has_the_votes_that_it_has_alone(loaded, draft, max_batch):
