@@ -1,6 +1,6 @@
 """The still pictures of lesson 12: numbers as dots, with their intervals across."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from lablib.course.lessons.lesson_12 import runs
@@ -13,7 +13,7 @@ from lablib.course.plots.pictures import COLOURS
 import numpy as np
 
 # A verdict has a colour.
-LOOKS = {runs.HELD: COLOURS[2], runs.ROUNDED: COLOURS[0]}
+LOOKS = {runs.HELD: COLOURS[2], runs.NEAR: COLOURS[0], runs.ROUNDED: COLOURS[3]}
 LOOKS |= {runs.REFUTED: COLOURS[5], runs.OPEN: "#555555"}
 
 
@@ -25,28 +25,33 @@ def dot(at: Sequence[float], low: float, high: float, note: str, colour: str) ->
 
 
 def intervals(
-    rows: Sequence[tuple[str, Estimate]], title: str, ends: tuple[float, float], unit: float = 1
+    rows: Sequence[tuple[str, Estimate]],
+    title: str,
+    ends: tuple[float, float],
+    unit: float = 1,
+    verdict: Callable[[Estimate], str] = runs.above,
 ) -> Chart:
-    """Draw estimates below one another, about a line at 0.
+    """Draw estimates below one another, about a line at 0, in the colours of their verdicts.
 
     Args:
         rows: pairs of a name and an estimate.
         title: what is drawn, with its unit.
         ends: of the axis.
         unit: how many of the axis are a whole one.
+        verdict: on the claim that is made of each.
     """
     marks: list[Any] = [{"rule": {"x": 0}, "dash": "5 3"}]
     for place, (name, found) in enumerate(rows):
         value, low, high = (unit * x for x in (found.value, found.low, found.high))
         note = f"{name}: {value:+.3g} ({low:+.3g} to {high:+.3g})."
-        colour = LOOKS[runs.OPEN] if low <= 0 <= high else COLOURS[0]
+        colour = LOOKS[verdict(found)]
         inside = np.clip((value, low, high), *ends).tolist()  # few cases leave wide intervals
         marks += dot((inside[0], -place), *inside[1:], note, colour)
     names = [(-place, name) for place, (name, _) in enumerate(rows)]
     y = axis(0.5 - len(rows), 0.5, "", names, bare=True)
     x = axis(*ends, "", grid=True)
-    keys = [(COLOURS[0], "apart from 0"), (LOOKS[runs.OPEN], "not told apart from 0")]
-    seen = [key for key in keys if any(mark.get("colour") == key[0] for mark in marks)]
+    told = {verdict(found) for _, found in rows}
+    seen = [(colour, name) for name, colour in LOOKS.items() if name in told]
     return Chart([panel(title, x, y, high=28 * len(rows), side=150)], [marks], seen)
 
 
@@ -78,9 +83,10 @@ def drafters(
 
 
 def whole(rows: Sequence[Row]) -> Chart:
-    """Draw the table: each row in units of what it could have seen, a panel for each kind.
+    """Draw the table: each row in units of what is visible there, a panel for each kind.
 
-    A ring is the size that the small models showed.
+    A ring is the size that the small models showed; a bar across is how far a share that is said
+    not to change may be off.
     """
     views, drawn = [], []
     for kind in dict.fromkeys(row.kind for row in rows):
@@ -90,16 +96,21 @@ def whole(rows: Sequence[Row]) -> Chart:
         for place, row in enumerate(some):
             value, low, high = row.size
             note = f"{row.claim}: {row.here}, {row.verdict}."
+            ends = () if row.within is None else (row.within, -row.within)
+            for x in ends[: 1 + (low < 0)]:  # no share of texts is below 0
+                bar = {"line": [[x, -place - 0.3], [x, -place + 0.3]], "wide": 3}
+                marks.append({**bar, "colour": LOOKS[runs.REFUTED]})
             marks += dot((value, -place), low, high, note, LOOKS[row.verdict])
             if row.toy is not None:
                 ring = {"dot": [row.toy, -place], "r": 6, "colour": WARM, "hollow": True}
                 marks.append({**ring, "fill": "#FFFFFF", "note": f"{row.claim}: the toy's size."})
         names = [(-place, row.claim) for place, row in enumerate(some)]
-        x = axis(-2, 14, "", range(-2, 15, 2), grid=True)
+        x = axis(-6, 14, "", range(-6, 15, 2), grid=True)
         y = axis(0.5 - len(some), 0.5, "", names, bare=True)
         views.append(panel(kind, x, y, high=28 * len(some), side=350, below=True))
         drawn.append(marks)
-    views[-1]["x"]["name"] = "size, in units of what the row could have seen"
+    views[-1]["x"]["name"] = "size, in units of what is visible with as many cases"
     seen = [verdict for verdict in LOOKS if any(row.verdict == verdict for row in rows)]
     keys = [(LOOKS[verdict], verdict) for verdict in seen]
-    return Chart(views, drawn, [*keys, (WARM, "the size in lesson 06", True)])
+    keys += [(WARM, "the size in lesson 06", True), (LOOKS[runs.REFUTED], "10 points from 0")]
+    return Chart(views, drawn, keys)
