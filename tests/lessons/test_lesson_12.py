@@ -377,6 +377,9 @@ def test_each_texts_tokens_a_call_are_a_dot() -> None:
     assert [mark["dot"][0] for mark in marks if "dot" in mark] == [2, 3, 1]
     bars = [mark["line"][0][0] for mark in marks if "line" in mark]
     assert bars == [2.5, 1.0]
+    ones = pictures.stacked(np.array([1.0, 2.0, 1.0, 1.01, 2.03]))
+    assert [x for x, _ in ones] == [1, 1, 1.01, 2, 2.03]
+    assert len({*ones}) == 5  # no dot hides another
 
 
 def some_questions():

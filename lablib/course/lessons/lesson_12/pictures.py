@@ -1,6 +1,6 @@
 """The still pictures of lesson 12: numbers as dots, with their intervals across."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from lablib.course.lessons.lesson_12 import runs
@@ -25,34 +25,28 @@ def dot(at: Sequence[float], low: float, high: float, note: str, colour: str) ->
 
 
 def intervals(
-    rows: Sequence[tuple[str, Estimate]],
-    title: str,
-    ends: tuple[float, float],
-    unit: float = 1,
-    verdict: Callable[[Estimate], str] = runs.above,
+    rows: Sequence[tuple[str, Estimate]], title: str, ends: tuple[float, float], unit: float = 1
 ) -> Chart:
-    """Draw estimates below one another, about a line at 0, in the colours of their verdicts.
+    """Draw estimates below one another, about a line at 0, each in the colour of its verdict.
 
     Args:
         rows: pairs of a name and an estimate.
         title: what is drawn, with its unit.
         ends: of the axis.
         unit: how many of the axis are a whole one.
-        verdict: on the claim that is made of each.
     """
     marks: list[Any] = [{"rule": {"x": 0}, "dash": "5 3"}]
     for place, (name, found) in enumerate(rows):
         value, low, high = (unit * x for x in (found.value, found.low, found.high))
         note = f"{name}: {value:+.3g} ({low:+.3g} to {high:+.3g})."
-        colour = LOOKS[verdict(found)]
+        colour = LOOKS[runs.above(found)]
         inside = np.clip((value, low, high), *ends).tolist()  # few cases leave wide intervals
         marks += dot((inside[0], -place), *inside[1:], note, colour)
     names = [(-place, name) for place, (name, _) in enumerate(rows)]
     y = axis(0.5 - len(rows), 0.5, "", names, bare=True)
     x = axis(*ends, "", grid=True)
-    told = {verdict(found) for _, found in rows}
-    seen = [(colour, name) for name, colour in LOOKS.items() if name in told]
-    return Chart([panel(title, x, y, high=28 * len(rows), side=150)], [marks], seen)
+    keys = [(LOOKS[verdict], verdict) for verdict in (runs.HELD, runs.REFUTED, runs.OPEN)]
+    return Chart([panel(title, x, y, high=28 * len(rows), side=150)], [marks], keys)
 
 
 def drafters(
@@ -72,14 +66,25 @@ def drafters(
             for place, (kind, values) in enumerate(zip(kinds, columns, strict=True)):
                 y, mean = shift - place, float(np.mean(values))
                 look = {"colour": looks[name]}
-                marks += [{"dot": [float(x), y], "r": 3.5, **look} for x in values]
-                bar = {"line": [[mean, y - 0.17], [mean, y + 0.17]], "wide": 3, **look}
+                marks += [{"dot": [x, y + up], "r": 3, **look} for x, up in stacked(values)]
+                bar = {"line": [[mean, y - 0.2], [mean, y + 0.2]], "wide": 3, **look}
                 marks.append({**bar, "note": f"{name}, {kind}: {mean:.2f} on average."})
         names = [(-place, kind) for place, kind in enumerate(kinds)]
         up = axis(0.5 - len(kinds), 0.5, "", names, bare=True)
         views.append(panel(title, axis(0.5, 4.2, "", (1, 2, 3, 4), grid=True), up, high=190))
         drawn.append(marks)
     return Chart(views, drawn, [(colour, name) for name, colour in looks.items()])
+
+
+def stacked(
+    values: np.ndarray, near: float = 0.06, step: float = 0.08
+) -> list[tuple[float, float]]:
+    """Return each value, and how far its dot moves up or down where it would lie on others."""
+    found: list[tuple[float, float]] = []
+    for x in sorted(map(float, values)):
+        below = sum(x - other < near for other, _ in found)
+        found.append((x, step * ((below + 1) // 2) * (-1) ** below))
+    return found
 
 
 def whole(rows: Sequence[Row]) -> Chart:
@@ -104,10 +109,11 @@ def whole(rows: Sequence[Row]) -> Chart:
             if row.toy is not None:
                 ring = {"dot": [row.toy, -place], "r": 6, "colour": WARM, "hollow": True}
                 marks.append({**ring, "fill": "#FFFFFF", "note": f"{row.claim}: the toy's size."})
-        names = [(-place, row.claim) for place, row in enumerate(some)]
+        names = [(0.17 - place, row.claim) for place, row in enumerate(some)]
+        names += [(-0.23 - place, f"{row.here}, {row.n}") for place, row in enumerate(some)]
         x = axis(-6, 14, "", range(-6, 15, 2), grid=True)
         y = axis(0.5 - len(some), 0.5, "", names, bare=True)
-        views.append(panel(kind, x, y, high=28 * len(some), side=350, below=True))
+        views.append(panel(kind, x, y, high=40 * len(some), side=350, below=True))
         drawn.append(marks)
     views[-1]["x"]["name"] = "size, in units of what is visible with as many cases"
     seen = [verdict for verdict in LOOKS if any(row.verdict == verdict for row in rows)]

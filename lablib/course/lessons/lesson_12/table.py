@@ -249,5 +249,7 @@ def claimed(some: list[Row]) -> str:
 def printed(some: list[Row]) -> str:
     """Return rows as text, two lines each."""
     return "\n".join(
-        f"{row.lesson}  {row.claim}: {row.verdict}\n    {row.here}, {row.n}" for row in some
+        f"{row.lesson}  {row.claim}: {row.verdict}"
+        f"\n    {row.here}, {row.n}, visible from {row.visible}"
+        for row in some
     )

@@ -1,12 +1,11 @@
 """Widgets of the lesson on a real model: who chooses best, what comes next, what a cut keeps."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
 from lablib.course.lessons.lesson_12 import runs
-from lablib.course.lessons.lesson_12.pictures import LOOKS, intervals
+from lablib.course.lessons.lesson_12.pictures import intervals
 from lablib.course.plots.chart import Chart, ChartExplorer
 from lablib.course.plots.charts import axis, panel
 from lablib.course.plots.explorer import Explorer, choice, slider
@@ -192,9 +191,7 @@ class Choosing(ChartExplorer):
         """Draw of each kind of question a dot, and its interval across; 0 is a line."""
         names = [f"{kind} ({each.n:,})" for kind, each in data["gains"].items()]
         title = "more right answers (points of a hundred, with 95 % intervals)"
-        rows = [*zip(names, data["gains"].values(), strict=True)]
-        keys = [(LOOKS[verdict], verdict) for verdict in (runs.HELD, runs.REFUTED, runs.OPEN)]
-        return replace(intervals(rows, title, (-25, 35), 100), keys=keys)
+        return intervals([*zip(names, data["gains"].values(), strict=True)], title, (-25, 35), 100)
 
     def caption(self, data: dict[str, Any]) -> str:
         """Say how often each way is right, and by how much the pair differs."""
