@@ -299,6 +299,17 @@ def test_a_random_number_falls_between_borders_as_often_as_they_move() -> None:
     assert borders.between(*many) == pytest.approx(share, abs=5 * 0.5 / np.sqrt(len(u)))
 
 
+def test_a_word_is_drawn_whose_piece_holds_the_random_number() -> None:
+    (drawn,) = (each for each in runs.stored("pieces") if each["number"] == 29)
+    for way, place in (("plain", 0), ("look-up", 1)):
+        holds = [begin <= 0 < end for begin, end in drawn[way]]
+        assert holds == [place == 0, place == 1]
+    (marks,) = charted(pictures.pieces(drawn))
+    bars = [mark for mark in marks if "bar" in mark]
+    assert [mark["text"] for mark in bars] == ["NAL", "twe"] * 2
+    assert [mark["fill"] == "#FFFFFF" for mark in bars] == [False, True, True, False]
+
+
 def test_a_full_ring_takes_nothing_back() -> None:
     rows, taken = window.small_ring()
     before, read, after = rows.values()

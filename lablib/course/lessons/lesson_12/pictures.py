@@ -49,6 +49,26 @@ def intervals(
     return Chart([panel(title, x, y, high=28 * len(rows), side=150)], [marks], keys)
 
 
+def pieces(record: Mapping[str, Any]) -> Chart:
+    """Draw the pieces of two words about a random number, as a text is read plainly and by look-up.
+
+    Args:
+        record: of the run ``pieces``.
+    """
+    marks: list[Any] = [{"rule": {"x": 0}, "text": "the random number"}]
+    for row, (way, colour) in enumerate((("plain", COLOURS[4]), ("look-up", COLOURS[1]))):
+        for word, (begin, end) in zip(record["words"], record[way], strict=True):
+            drawn = begin <= 0 < end
+            note = f"{way}: “{word}” from {begin:.0f} to {end:.0f}{', drawn' * drawn}."
+            bar = {"bar": [begin, end, -row - 0.35, -row + 0.35], "text": word.strip()}
+            fill = colour if drawn else "#FFFFFF"
+            marks.append({**bar, "fill": fill, "edge": "#555555", "note": note})
+    names = [(0, "read plainly"), (-1, "by look-up")]
+    x, y = axis(-400, 500, "billionths", grid=True), axis(-1.5, 0.9, "", names, bare=True)
+    keys = [(COLOURS[4], "drawn, read plainly"), (COLOURS[1], "drawn, by look-up")]
+    return Chart([panel("words, side by side", x, y, high=110, side=110)], [marks], keys)
+
+
 def drafters(
     kinds: Sequence[str], panels: Mapping[str, Mapping[str, Sequence[np.ndarray]]]
 ) -> Chart:
