@@ -102,7 +102,49 @@ claim(
 )
 
 # %% after predict-drafts-answer
-claim("If a round were nothing but arithmetic, it would take five times as long, for 3.4 tokens a row, and that is a loss.", True)
+claim(
+    "They pay, with 16 rows a little and with 32 hardly.",
+    gain[16].low > 1 and gain[16].value < 1.5 and 0.95 < gain[32].value < 1.15,
+)
+curve = dict(zip(company.ROWS, company.predicted(company.ROWS), strict=True))
+claim(
+    "Company makes drafts dearer, because the more rows share a round, the less of it is the part "
+    "that is paid once.",
+    [gain[n].value for n in company.ROWS]
+    == sorted((gain[n].value for n in company.ROWS), reverse=True),
+)
+claim(
+    "The curve says so, and it ends at 3.4 / 5, a loss, where nothing but rows counts.",
+    [*curve.values()] == sorted(curve.values(), reverse=True)
+    and round(5 * company.predicted([1e6])[0], 1) == 3.4,
+)
+claim(
+    "The clock leaves it twice.",
+    all(gain[n].high < curve[n] for n in (2, 4, 8)) and all(gain[n].low > curve[n] for n in (32,)),
+)
+together = company.gains("refused")
+claim(
+    "The green dots are rounds in which every draft is refused, so that all rows keep as many "
+    "tokens, with the time of these and the tokens of the others.",
+    len(together) == len(company.ROWS),
+)
+claim(
+    "Up to four rows they lie near the curve.",
+    all(abs(together[n].value / curve[n] - 1) < 0.15 for n in (1, 2, 4)),
+)
+parts = {name: company.milliseconds(name) for name in ("plain", "drafted", "refused")}
+claim(
+    "Then all caches are copied, so that they end together again (rewind in "
+    "lablib/cache/rewind_batch.py), and the curve leaves that out.",
+    all(parts["drafted"][n] > 1.1 * parts["refused"][n] for n in company.ROWS if n > 1),
+)
+per_draft = {n: (parts["refused"][n] - parts["plain"][n]) / (4 * n) for n in company.ROWS}
+slope = np.polyfit(company.ROWS, [*parts["plain"].values()], 1)[0]
+claim(
+    "With 16 rows and more a draft costs less than a row does: it shares the row's cache, and a "
+    "forward reads so many tokens by larger products, which do more of them a second.",
+    all(per_draft[n] < 0.8 * slope for n in (16, 32)),
+)
 
 # %% after predict-pieces-answer
 claim(
