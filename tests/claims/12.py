@@ -51,8 +51,7 @@ claim(
 
 # %% after library-asked
 claim(
-    "A thousand questions with eight samples each take minutes, and you would wait for them each "
-    "time.",
+    "A thousand questions with eight samples each take minutes.",
     len(asked.truths) > 1000 and all(len(problem.answers) == 8 for problem in asked.problems),
 )
 claim(
@@ -189,8 +188,7 @@ claim(
     6.5 < rare < 8 and lines.RARE == 1e-5,
 )
 claim(
-    "Inside lablib.same_bits() every sum is added in one order, which takes some time more, and "
-    "all three texts are the same.",
+    "Inside lablib.same_bits() every sum is added in one order, and all three texts are the same.",
     all(each["equal with same_bits"] for each in parting),
 )
 
