@@ -139,12 +139,12 @@ def predicted(rows: Sequence[float] | np.ndarray) -> np.ndarray:
 
 
 def compared() -> str:
-    """Return a table of rounds, and of what drafts bring."""
+    """Return a table of rounds, in those of a plain one of one row, and of what drafts bring."""
     plain, drafted, refused = map(milliseconds, ("plain", "drafted", "refused"))
-    head = ["rows", "plain, ms", "with drafts, ms", "all refused, ms", "gain", "predicted"]
+    head = ["rows", "plain", "with drafts", "all refused", "gain", "predicted"]
     cells = []
     for n, gain in gains().items():
-        times = f"{plain[n]:.1f}", f"{drafted[n]:.1f}", f"{refused[n]:.1f}"
+        times = (f"{each[n] / plain[1]:.2f}" for each in (plain, drafted, refused))
         said = f"{gain.value:.2f} ({gain.low:.2f}-{gain.high:.2f})"
         cells.append((n, *times, said, f"{predicted([n])[0]:.2f}"))
     return table(head, cells)
