@@ -65,7 +65,7 @@ claim(
 begins = sorted((t[0], t) for t in sixteen)
 claim(
     "Who begins early has a long gap behind his first token, because seven prompts are read then "
-    "and he alone is written: the engine lets him wait longer, the more of the others read.",
+    "and he alone is written.",
     np.diff(begins[0][1])[0] > 1.5 * gaps_of(sixteen) / 1e3 and firsts[1] > 2 * firsts[0],
 )
 claim(
@@ -125,8 +125,7 @@ claim(
 )
 together = company.gains("refused")
 claim(
-    "The green dots are rounds in which every draft is refused, so that all rows keep as many "
-    "tokens, with the time of these and the tokens of the others.",
+    "The green dots take the time of rounds in which every draft is refused, so that no row parts.",
     len(together) == len(company.ROWS),
 )
 claim(
@@ -223,9 +222,8 @@ claim(
     and round(wait_of_one(0.85 * 1.01, 1.01) / wait_of_one(0.85, 1.0), 2) == 1.07,
 )
 claim(
-    "That is the right direction, and too little: we don't know the rest, but its interval begins "
-    "at 1 %.",
-    1.005 < found[0.85][0].low < 1.015 and found[0.85][0].value > 1.1,
+    "That is the right direction, and too little.",
+    found[0.85][0].value > 1.1,
 )
 rounds_to = {who: runs.times(who).mean(axis=0)[-1, 0, 0] for who in runs.BOTH}
 claim(
