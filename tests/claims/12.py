@@ -1,14 +1,10 @@
 """What checks the sentences of lesson 12 · A real model."""
 
 import math
-import re
-import unicodedata
 
-import lablib
 from lablib.course.lessons.lesson_12 import borders as lines
 from lablib.course.lessons.lesson_12 import measured
 from lablib.course.lessons.lesson_12.facts import KINDS
-from lablib.models import zoo
 
 # %% after by-hand-pairs-answer
 claim(
@@ -29,8 +25,8 @@ claim(
     low < 0 < high and gain.mean() / (error * np.sqrt(8) / np.sqrt(32)) > 1.96,
 )
 claim(
-    "As two groups the same answers leave an interval that is half as wide again.",
-    1.3 < 2.14 * apart / (2.36 * error) < 1.7,
+    "As two groups the same answers leave an interval that is two fifths wider.",
+    1.35 < 2.14 * apart / (2.36 * error) < 1.45,
 )
 
 # %% after by-hand-visible-answer
@@ -47,15 +43,15 @@ claim(
     "that came out too high gets over the line.",
     0.27 < len(seen) / len(means) < 0.33 and seen.min() > 1.96 > true,
 )
+barely = seen[seen < 3.3]
 claim(
-    "So a number below its own threshold tells a direction, and tends to overstate the size.",
-    seen.mean() > 1.5 * true,
+    "So a gain that is barely visible has a direction, and a size that luck may have raised.",
+    barely.min() > 1.96 > true and np.mean(barely > true) == 1,
 )
 
 # %% after library-asked
 claim(
-    "A thousand questions with eight samples each take minutes, and you would wait for them each "
-    "time.",
+    "A thousand questions with eight samples each take minutes.",
     len(asked.truths) > 1000 and all(len(problem.answers) == 8 for problem in asked.problems),
 )
 claim(
@@ -74,8 +70,10 @@ claim(
 spreads = [e.error * e.n**0.5 for e in (voted, table.gained("best: likeliest", "single"))]
 claim(
     "Real differences spread less than the eight invented ones, because most questions come out "
-    "the same both ways.",
-    max(spreads) < 0.8 * gain.std(ddof=1),
+    "the same both ways, and one sample is the mean of all eight here.",
+    max(spreads) < 0.8 * gain.std(ddof=1)
+    and {*np.unique(8 * curves["single"].per_problem[:, -1] % 1)} == {0}
+    and np.mean(curves["single"].per_problem[:, -1] % 1 > 0) > 0.2,
 )
 
 # %% after library-again-answer
@@ -87,13 +85,38 @@ claim(
     len(some) == 4,
 )
 claim(
-    "The samples come out again, to the token, because a seed's random numbers are the lab's own "
-    "(lesson 04).",
+    "The samples come out again, because a seed's random numbers are the lab's own (lesson 04).",
     all(each["of"] == known[each["number"]]["of"] for each in again),
 )
 
+claim(
+    "Look at how the model fails: a sum is missed by a digit or two, and three of the eight call "
+    "Cyprus the capital of Cyprus.",
+    sum(text.strip().startswith("Cyprus") for text, *_ in runs.chosen(known[some[2]])) == 3
+    and all(
+        len(text.strip()) == 3 and text.strip()[0] == "1"
+        for text, *_ in runs.chosen(known[some[0]])
+    ),
+)
+
 # %% after predict-claims-predict
-claim("Here are the eleven claims, by what they rest on.", len(table.rows()) == 11)
+claim("Eleven claims follow.", len(table.rows()) == 11)
+claim(
+    "More is held if the whole 95 % interval lies above 0, not held if it lies below, and not told "
+    "apart if it holds 0.",
+    [runs.above(runs.Estimate(value, 0.1, 9)) for value in (1, -1, 0.1)]
+    == [runs.HELD, runs.REFUTED, runs.OPEN],
+)
+claim(
+    "No change is held within 10 points of a hundred if the interval holds 0 and reaches no "
+    "further than 10 points from it.",
+    runs.unchanged(-0.1, 0.1) == "held within 10 points",
+)
+claim(
+    "It is not held if it doesn't hold 0, and not told apart if it reaches further: few cases "
+    "leave a wide interval, which always holds 0.",
+    runs.unchanged(0.01, 0.02) == runs.REFUTED and runs.unchanged(-0.01, 0.11) == runs.OPEN,
+)
 
 # %% after theory-law-answer
 claim(
@@ -113,11 +136,12 @@ claim(
 shares = [kept for kept, *_ in laws.values()]
 claim(
     "All four agree within their intervals, though one drafter has more than half of its drafts "
-    "kept and the other a sixth.",
+    "kept and the other a sixth to a quarter.",
     len(laws) == 4
-    and all(off.low <= 0 <= off.high for _, off in offs)
+    and all(off.low <= 0 <= off.high for *_, off in laws.values())
     and min(shares[:2]) > 0.5
-    and 0.14 < min(shares[2:]) < 0.19,
+    and 0.14 < min(shares[2:]) < 0.19
+    and 0.23 < max(shares[2:]) < 0.27,
 )
 
 # %% after theory-rounding-answer
@@ -139,7 +163,9 @@ claim(
 claim(
     "Between 0 and 1 the words lie side by side, each as wide as its probability, and the random "
     "number fell near the border of two.",
-    all(each["off"] < 1e-4 for each in parting),
+    all(each["off"] < 1e-4 for each in parting)
+    and second["plain"][0][0] <= 0 < second["plain"][0][1]
+    and second["look-up"][1][0] <= 0 < second["look-up"][1][1],
 )
 
 # %% after theory-borders-answer
@@ -148,29 +174,24 @@ claim(
     len(borders) == 6,
 )
 claim(
-    "With the head the numbers are the plain ones to the last bit, so that its forty texts "
-    "couldn't part.",
+    "With the head the numbers are the plain ones to the last bit, and all three that parted are "
+    "look-up's.",
     all(each["head"] == 0 for each in borders)
-    and {each["drafter"] for each in parting} == {"look-up"},
-)
-claim(
-    "All three that did are look-up's.",
-    {each["drafter"] for each in parting} == {"look-up"}
+    and {each["drafter"] for each in parting} == {"look-up"}
     and all(each["look-up"] > 0 for each in borders),
 )
 beyond = 1 - sum(math.exp(-expected) * expected**k / math.factorial(k) for k in range(3))
 claim(
-    "About one parting was to be expected there, and where one is, three come now and then.",
-    0.6 < expected < 1.6 and beyond > 0.025,
+    "About one was to be expected, and chance makes three or more of it about one time in eleven.",
+    0.9 < expected < 1.2 and 1 / 13 < beyond < 1 / 9,
 )
 claim(
-    "And words that nobody expects do come: each is hardly there, but there are tens of thousands "
-    "of them, and together they are drawn some times in forty texts.",
-    2 < rare < 12 and lines.RARE == 1e-5,
+    "And words that nobody expects do come: there are tens of thousands of them, and together they "
+    "are drawn about seven times in forty texts.",
+    6.5 < rare < 8 and lines.RARE == 1e-5,
 )
 claim(
-    "Inside lablib.same_bits() every sum is added in one order, which takes some time more, and "
-    "all three texts are the same.",
+    "Inside lablib.same_bits() every sum is added in one order, and all three texts are the same.",
     all(each["equal with same_bits"] for each in parting),
 )
 
@@ -181,10 +202,13 @@ claim(
     "refused.",
     sorted(before) == [3, 4, 5, 6, 7, 8] and read[-3:] == [9, 10, 11],
 )
+claim("In the first row 7 and 8 lie where 1 and 2 lay.", before[:2] == [7, 8])
 claim(
-    "Its ring can't be trimmed once it is full: 7 and 8 lie where 1 and 2 lay.",
-    before[:2] == [7, 8],
+    "To read three tokens at once mlx-lm puts the ring in order of time and appends them, and 3 is "
+    "dropped for good.",
+    read == sorted(read) and min(read) == 4 and len(read) == 8,
 )
+claim("A ring that was full once can't be trimmed: the third row is the second.", after == read)
 claim(
     "It says so by taking back nothing, and whoever doesn't look at that answer goes on with two "
     "refused words in the memory.",
@@ -197,24 +221,25 @@ claim(
 )
 
 # %% after theory-window-answer
+behind = runs.stored("places")
 claim(
-    "Ours writes the plain text each time.",
-    all(each["lablib"] is None for each in wrapped),
-)
-claim(
-    "The other engine leaves it right behind place 512, in silence: the text reads well.",
-    all(each["mlx-lm"] and 505 <= each["mlx-lm"] <= 560 for each in wrapped),
-)
-claim(
-    "There rejection draws by Gemma's own law, too, and refused drafts leave no trace.",
-    all(each["tokens"] - each["places"] > 512 for each in behind)
-    and {each["places"] for each in behind} == {100}
+    "Ours writes the plain text each time, and behind the window rejection draws by Gemma's own "
+    "law, too.",
+    all(each["lablib"] is None for each in wrapped)
+    and all(each["tokens"] - each["places"] > 512 for each in behind)
     and all(each["bias"] < 1e-6 and each["moved"] < 1e-5 for each in behind),
 )
 claim(
-    "Five texts say almost nothing for ours: if one text in four parted, more than a "
-    "fifth of all counts of five would miss it.",
-    len(wrapped) == 5 and (1 - 1 / 4) ** 5 > 1 / 5,
+    "The other engine's texts part at most 20 places behind place 512, in silence: they read well.",
+    all(each["mlx-lm"] and 512 <= each["mlx-lm"] <= 532 for each in wrapped),
+)
+claim(
+    "One theorem holds for both engines, and one of them breaks it.",
+    bool(wrapped) and not any(each["lablib"] for each in wrapped),
+)
+claim(
+    "Five texts convict the other one, and of ours they say little.",
+    len(wrapped) == 5 and table.window_wraps().verdict == runs.OPEN,
 )
 
 # %% after predict-choose-answer
@@ -227,13 +252,13 @@ claim("Both cost the same tokens.", {"majority", "best: likeliest"} < {*curves})
 best = choosing.compute("the likeliest against a vote", 8)["gains"]
 claim("The likeliest, by about two points.", 0.01 < best[runs.ALL].value < 0.03)
 claim(
-    "That is just below what so many questions show, so the direction stands, and the size is "
-    "probably too large.",
-    0.8 * best[runs.ALL].visible < best[runs.ALL].value < best[runs.ALL].visible
+    "That is about what so many questions show, so the direction stands, and luck may have a part "
+    "in the size.",
+    0.8 * best[runs.ALL].visible < best[runs.ALL].value < 1.2 * best[runs.ALL].visible
     and duel.verdict == runs.HELD,
 )
 claim(
-    "No single kind of question but plurals and symbols could have told.",
+    "Of the single kinds only plurals and symbols tell them apart.",
     {kind for kind, each in best.items() if each.low > 0} == {runs.ALL, "plurals", "symbols"},
 )
 claim(
@@ -258,20 +283,22 @@ claim(
     "So it is: the likeliest is the greedy answer far more often than the winner of the vote is.",
     is_greedy["the likeliest"] > is_greedy["the vote"] + 0.08,
 )
-
-
-def spelt(text):
-    """Return a text's letters and digits, without accents and capitals."""
-    plain = "".join(x for x in unicodedata.normalize("NFKD", text) if not unicodedata.combining(x))
-    return re.sub(r"[^a-z0-9]", "", plain.lower())
-
-
-worse = np.flatnonzero(choosing.won["a vote"][:, -1] < choosing.won["the likeliest"][:, -1])
-told = [{*filter(None, asked.problems[i].answers)} for i in worse]
+brought = {
+    name: runs.mean_of(asked.right(answers)[there] - right)
+    for name, answers in asked.favourites.items()
+}
 claim(
-    "Hardly: of the questions where the vote does worse, a single one has an answer in two "
-    "spellings.",
-    sum(len({spelt(x) for x in each}) < len(each) for each in told) == 1,
+    "On the same questions neither way to choose is told apart from one greedy answer.",
+    all(runs.above(each) == runs.OPEN for each in brought.values()),
+)
+claim(
+    "Both beat a drawn one, because they find back the favourite that heat has blurred, and for "
+    "eight times the tokens they find hardly more.",
+    all(
+        runs.mean_of((choosing.won[name] - choosing.won["one sample"])[there, -1]).low > 0
+        for name in ("a vote", "the likeliest")
+    )
+    and max(each.high for each in brought.values()) < 0.05,
 )
 
 # %% after predict-lead-answer
@@ -281,10 +308,11 @@ for kind in dict.fromkeys(asked.kinds.tolist()):
     within[kind] = runs.between(won[here & (leads >= 4)], won[here & (leads < 4)])
 claim("It does, in each kind of question.", all(each.low > 0 for each in within.values()))
 pooled = runs.between(won[leads >= 4], won[leads < 4]).value
+sizes_of = {kind: np.sum(asked.kinds == kind) / len(leads) for kind in within}
 claim(
-    "Over all questions the two lie furthest apart, because a part of that is that whole kinds are "
-    "easy and have wide leads.",
-    all(each.value < pooled + 0.001 for each in within.values())
+    "A part of what lies between the two over all questions is that whole kinds are easy and have "
+    "wide leads.",
+    sum(sizes_of[kind] * each.value for kind, each in within.items()) < pooled - 0.05
     and (leads[asked.kinds == "plurals"] >= 4).mean() > 2 * (leads >= 4).mean(),
 )
 
@@ -300,33 +328,17 @@ claim(
     "A little over two, and nearly three in code.", 2 < whole.value < 2.4 and 2.6 < head["code"] < 3
 )
 claim(
-    "Each dot is a text, most of them of 32 tokens, so that tokens a call come in steps: 32/11, "
-    "32/12 and so on.",
-    np.mean([each["tokens"] == 32 for each in drafts]) > 0.7
-    and {11, 12} < {each["head"]["rounds"] for each in drafts},
-)
-claim(
     "Look-up mostly brings one, the model's own, because its guesses are refused where nothing "
     "repeats itself.",
     np.median(np.concatenate(calls["look-up"])) < 1.1,
 )
 copied = sorted(calls["look-up"][kinds.index("copies")])
-told = "I'm here to help you with your creative projects"
-if zoo.fetched("smollm2"):
-    model, tokenizer = real.load_real()
-    ids = next(ids for n, _, ids in measured.asked_of(tokenizer) if n == 4)
-    said = tokenizer.decode(
-        [t.id for t in lablib.TokenIterator(model, ids, max_tokens=12, temperature=0.0)]
-    )
-else:
-    said = told
 claim(
-    "In copies its guesses stand in the prompt, and there it brings most, but for one text: asked "
-    "for a copy, the model wrote I'm here to help you with your creative projects.",
+    "In copies its guesses stand in the prompt, and there it brings most, where the model does "
+    "copy.",
     looked["copies"] > head["copies"]
     and max(looked.values()) == looked["copies"]
-    and copied[0] < 1.2 < 1.9 < copied[1]
-    and said.startswith(told),
+    and copied[0] < 1.2 < 1.9 < copied[1],
 )
 asks = np.concatenate(prices["head"])
 claim(
@@ -335,12 +347,7 @@ claim(
     abs(asks.mean() - 1.3) < 0.05 and np.mean(np.abs(asks - 1.3) < 0.1) > 0.9,
 )
 claim(
-    "Look-up's calls take less where it drafts little, and as much where it drafts much.",
-    np.median(np.concatenate(prices["look-up"][:4])) < 1.2
-    and abs(np.median(prices["look-up"][4]) - 1.3) < 0.1,
-)
-claim(
-    "Where it brings one token a call, its drafts cost time and bring nothing.",
+    "Where look-up brings one token a call, its drafts cost time and bring nothing.",
     all(
         fast < 1
         for some, others in zip(gains["look-up"], calls["look-up"], strict=True)
@@ -353,30 +360,16 @@ claim(
 ratio = times[32][0] / times[4][0]
 claim("It is faster, but by less than the bytes promise.", 1 < np.exp(faster.value) < ratio)
 claim(
-    "(They fall to a fifth and not to an eighth, because scales stand beside the codes, and not "
-    "all is rounded.)",
+    "(They fall to a fifth and not to an eighth, because scales stand beside the codes.)",
     4.5 < ratio < 5.5,
 )
 rest = {n: took - least for n, (_, least, took) in times.items()}
 claim(
-    "Look at the last column: what a token takes beyond its bytes is 8 to 10 milliseconds, however "
-    "many bits there are.",
-    all(8 <= each <= 10.1 for each in rest.values()) and len(rest) == 3,
+    "Look at the last column: what a token takes beyond its bytes is 8 to 10 milliseconds, and "
+    "fewer bits don't make it less.",
+    all(8 <= each <= 10.1 for each in rest.values()) and rest[32] < rest[8] < rest[4],
 )
 claim("So with 4 bits more than half of a token's time is that rest.", 2 * rest[4] > times[4][2])
-
-# %% after theory-bits-price-answer
-flips = {n: np.mean(bits[n]["flips"]) for n in (8, 4)}
-claim(
-    "With 8 bits the model writes nearly what it wrote, with 4 it often writes something else.",
-    flips[8] < 0.05 < 0.2 < flips[4],
-)
-changed = (asked.greedy(32) != asked.greedy(4))[there]
-claim(
-    "Yet right answers pay less than changed ones suggest, because many of the changed ones were "
-    "wrong before.",
-    -cost.value < changed.mean() / 2 and (right[32][changed] == 0).mean() > 0.5,
-)
 
 # %% after theory-table-answer
 claim(
@@ -385,8 +378,9 @@ claim(
     round(bits[32]["bytes"] / 4 / 1e6) == 135 and len(rows) == 11,
 )
 claim(
-    "A ring is the size that the same claim had in lesson 06.",
-    {row.lesson for row in rows if row.toy is not None} <= {"05", "06"},
+    "A ring is the size that the same claim had in lesson 06, and bars across are the 10 points "
+    "that no change may be off.",
+    {row.lesson for row in rows if row.toy is not None} <= {"05", "06"} and runs.WITHIN == 0.1,
 )
 kind = {
     name: [row for row in rows if row.kind == name] for name in dict.fromkeys(r.kind for r in rows)
@@ -394,7 +388,11 @@ kind = {
 verdicts = {name: [row.verdict for row in some] for name, some in kind.items()}
 claim(
     "What was proved holds, in one row up to rounding, and there we know why.",
-    sorted(verdicts[table.PROVED]) == [runs.HELD] * 3 + [runs.ROUNDED],
+    sorted(verdicts[table.PROVED]) == [runs.ROUNDED, runs.NEAR, runs.NEAR, runs.OPEN],
+)
+claim(
+    "Only past Gemma's window five texts are too few to tell.",
+    [row.lesson for row in rows if row.verdict == runs.OPEN] == ["10"],
 )
 claim(
     "What hangs on the model was claimed with a direction, and each of the six directions holds.",
@@ -405,23 +403,20 @@ claim(
     "The sizes are another matter: lesson 06 has three of these claims on small models, and there "
     "each gain is larger, for two of them about three times or more.",
     [verdict for *_, verdict in sizes] == [runs.REFUTED] * 3
-    and sum(there.value > 3 * here.value for _, there, here, _ in sizes) == 2,
+    and sum(there.value > 3 * here.value for _, there, here, *_ in sizes) == 2,
 )
 claim(
     "What hangs on the machine is a bound, and the clock doesn't reach it.",
     verdicts[table.MACHINE] == [runs.HELD] and all(each > 0 for each in rest.values()),
 )
 claim(
-    "Eight rows have a 95 % interval about a measured number, and such an interval misses the "
-    "truth one time in twenty.",
+    "All rows but the three of texts have a 95 % interval about a measured number, and such an "
+    "interval misses the truth one time in twenty.",
     sum("texts" not in row.visible for row in rows) == 8,
-)
-claim(
-    "So five tables like this one have two such misses, on average.", math.isclose(5 * 8 * 0.05, 2)
 )
 inside = [row for row in rows if row.kind == table.MODEL and row.size[0] < 1]
 claim(
-    "The row whose number lies inside its own dotted line is the first to doubt.",
+    "Of the claims of more the first to doubt is the one that lies inside its dotted line.",
     len(inside) == 1,
 )
 

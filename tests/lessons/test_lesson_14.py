@@ -5,9 +5,11 @@ from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
-from lablib.course.lessons.lesson_14 import load, runs
+import lablib
+from lablib.course.lessons.lesson_14 import company, load, runs
 from lablib.course.lessons.lesson_14 import widgets as lab
 from lablib.course.plots.pictures import COLOURS
+from lablib.course.replay.arrivals import Metronome
 from lablib.course.theory import serving
 from lablib.course.theory.scaling import simulate
 from lablib.course.theory.serving import Prices, at_random
@@ -166,7 +168,7 @@ def test_the_simulation_is_held_against_the_stored_lists() -> None:
     assert runs.times(runs.ENGINE).shape == (len(runs.stored()), runs.BELOW, 3, 2)
     assert f"lesson_14.measured {len(runs.stored())}" in runs.command()
     table = runs.compared().splitlines()
-    assert len(table) == 7
+    assert len(table) == 4
     assert len({len(line) for line in table}) == 1
     for chart in (runs.firsts(), runs.goodput()):
         assert charted(chart)
@@ -201,3 +203,44 @@ def test_readers_are_drawn_in_rows() -> None:
     dots = [mark["dot"] for mark in chart.marks[0] if "dot" in mark]
     assert [dot[1] for dot in dots] == [-0.5] * 3 + [-1.5] * 2
     assert chart.marks[0][0]["note"] == "Reader 1 waits 100 ms for a first token."
+
+
+# --- drafts in company --------------------------------------------------------------------------
+def test_a_draft_that_costs_nothing_is_right_as_often_as_is_said() -> None:
+    drafter = company.Knowing(0.8, 1)
+    text = [*range(company.PROMPT), *range(100, 501)]
+    drafter.known[tuple(text[: company.PROMPT])] = text
+    ends = range(company.PROMPT, 400)
+    drafts = [drafter.propose([text[:end]], [4], None).tokens[0].tolist() for end in ends]
+    right = [
+        a == b
+        for end, four in zip(ends, drafts, strict=True)
+        for a, b in zip(four, text[end : end + 4], strict=True)
+    ]
+    assert len(right) == 4 * len(ends)
+    assert abs(np.mean(right) - 0.8) < 5 * (0.8 * 0.2 / len(right)) ** 0.5
+    none = company.Knowing(0.0, 1)
+    none.known = drafter.known
+    assert none.propose([text[:50]], [4], None).tokens[0].tolist() == [x + 1 for x in text[50:54]]
+
+
+def test_both_engines_write_the_same_rows_and_one_keeps_drafts() -> None:
+    model = lablib.LanguageModel(
+        lablib.llama_config(512, d_model=16, n_heads=2, n_layers=1), seed=1
+    )
+    for rows in (1, 3):
+        found = company.of_rows(model, rows, Metronome(model), 2)
+        assert min(found.values()) > 0
+        assert 2 < found["tokens"] < 5  # 3.4 on average, of a dozen rounds
+
+
+def test_what_drafts_bring_is_tokens_over_time() -> None:
+    assert company.command() == f"{company.COMMAND} {len(company.stored())}"
+    first = [visit["of rows"][0] for visit in company.stored()]
+    gain = [each["tokens"] * each["plain"] / each["drafted"] for each in first]
+    assert company.gains()[1].value == pytest.approx(np.exp(np.mean(np.log(gain))))
+    a, b = load.on_a_line(company.milliseconds("plain"))
+    kept = (1 - 0.8**5) / 0.2
+    assert company.predicted([7.0]) == pytest.approx(kept * (a + 7 * b) / (a + 35 * b))
+    assert len(company.compared().splitlines()) == 1 + len(company.ROWS)
+    assert charted(company.picture())

@@ -62,6 +62,17 @@ def test_borders_move_as_they_did_and_the_head_moves_none(smollm2):
 
 
 @SMOLLM2
+def test_the_random_number_lies_in_the_word_that_was_drawn(smollm2):
+    stored = runs.stored("pieces")
+    done = {each["number"] for each in stored} - {29}
+    (again,) = next(iter(measured.PARTS["pieces"](*smollm2, done)))
+    begin, end = again["plain"][0]
+    assert begin <= 0 < end
+    widths = [[end - begin for begin, end in each["plain"]] for each in (again, stored[1])]
+    assert widths[0] == pytest.approx(widths[1], rel=1e-3)
+
+
+@SMOLLM2
 @pytest.mark.parametrize(
     ("part", "n"),
     [("drafts", 2), ("law", 1), pytest.param("match", 1, marks=pytest.mark.slow)],

@@ -89,6 +89,7 @@ class Clocked:
         cache_bytes: of all their caches.
         metronome: if there is one it beats after each turn, and the clock counts the seconds that
             the turn would have taken while it beats as at its beginning.
+        draft_model: of an engine that has one; see ``lablib.Engine``.
     """
 
     def __init__(
@@ -97,10 +98,11 @@ class Clocked:
         most: int,
         cache_bytes: int = 2**30,
         metronome: Metronome | None = None,
+        draft_model: Any = None,
     ) -> None:
         self.model, self.now, self.metronome = model, 0.0, metronome
         self._clock, self._numbers = clock(), count()
-        models = Models(model, None, _STEP)
+        models = Models(model, draft_model, _STEP)
         self.batch = ContinuousBatch(models, most, cache_bytes, self._clock)
 
     def job(self, prompt: int, tokens: int) -> Job:

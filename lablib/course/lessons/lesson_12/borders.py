@@ -12,8 +12,11 @@ from typing import Any
 import lablib
 from lablib.cache import kv
 from lablib.course.lessons.lesson_12.jobs import jobs
+from lablib.course.lessons.lesson_12.runs import stored
 from lablib.course.lessons.lesson_12.window import parted
 from lablib.inference import Head, NGram
+from lablib.inference.sampling import random_numbers
+from lablib.inference.sampling.row import key_of
 from lablib.models import load_head
 
 import mlx.core as mx
@@ -62,6 +65,13 @@ def between(p: np.ndarray, other: np.ndarray) -> np.ndarray:
     return 1 - np.maximum(both, 0).sum(axis=-1)
 
 
+def prompt_of(tokenizer: Any, number: int) -> list[int]:
+    """Return a job's prompt."""
+    _, question = [*jobs()][number]
+    message = [{"role": "user", "content": question}]
+    return tokenizer.apply_chat_template(message, add_generation_prompt=True)
+
+
 def borders(model: Any, tokenizer: Any, done: set[int]) -> Iterator[list[dict[str, Any]]]:
     """Yield of each job's text at T = 1 the partings to expect, and the mass of rare words.
 
@@ -70,11 +80,10 @@ def borders(model: Any, tokenizer: Any, done: set[int]) -> Iterator[list[dict[st
     they part.
     """
     who = {"head": (Head(load_head("smollm2-head", model)), 2), "look-up": (NGram(), DRAFTS)}
-    for number, (kind, question) in enumerate(jobs()):
+    for number, (kind, _) in enumerate(jobs()):
         if number in done:
             continue
-        message = [{"role": "user", "content": question}]
-        ids = tokenizer.apply_chat_template(message, add_generation_prompt=True)
+        ids = prompt_of(tokenizer, number)
         how: Any = {"max_tokens": LENGTH, "seed": number}
         plain = [*lablib.TokenIterator(model, ids, **how)]
         text = [token.id for token in plain]
@@ -92,4 +101,28 @@ def borders(model: Any, tokenizer: Any, done: set[int]) -> Iterator[list[dict[st
             off = [a.logprob - b.logprob for a, b in zip(plain, drafted, strict=False)]
             same = parted(text, [token.id for token in drafted])
             found[name] = float(f"{np.abs(off[: same or len(off)]).max():.2g}")
+        yield [found]
+
+
+def pieces(model: Any, tokenizer: Any, done: set[int]) -> Iterator[list[dict[str, Any]]]:
+    """Yield of each text of ``rounding`` where the pieces of its two words begin and end.
+
+    They are told in billionths from the random number, as the text is read plainly and by look-up:
+    the word is drawn whose piece holds 0.
+    """
+    for number, place, words in ((x["number"], x["place"], x["words"]) for x in stored("rounding")):
+        if number in done:
+            continue
+        ids, options = prompt_of(tokenizer, number), lablib.SamplerOptions(seed=number)
+        text = [t.id for t in lablib.TokenIterator(model, ids, max_tokens=LENGTH, seed=number)]
+        keys, places = np.array([key_of(options, 0)], np.uint64), np.array([place])
+        u = int(random_numbers.bits(keys, places)[0]) / 2**64
+        found: dict[str, Any] = {"number": number, "place": place, "words": words}
+        for way, drafts in (("plain", None), ("look-up", DRAFTS)):
+            p = read(model, ids, text[: max(place + 1, DRAFTS)], drafts)[place]
+            ends = np.cumsum(p)
+            own = [tokenizer.encode(word, add_special_tokens=False)[0] for word in words]
+            found[way] = [
+                [round(1e9 * float(x - u), 1) for x in (ends[i] - p[i], ends[i])] for i in own
+            ]
         yield [found]

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import lablib
-from lablib.course.lessons.lesson_12.borders import borders
+from lablib.course.lessons.lesson_12.borders import borders, pieces
 from lablib.course.lessons.lesson_12.facts import Fact, facts
 from lablib.course.lessons.lesson_12.jobs import jobs
 from lablib.course.lessons.lesson_12.places import places
@@ -295,6 +295,7 @@ PARTS = {
     "rounding": measure_rounding,
     "law": measure_law,
     "borders": borders,
+    "pieces": pieces,
     "bits": measure_bits,
     "window": window,
     "places": places,

@@ -13,7 +13,7 @@ from lablib.course.plots.pictures import COLOURS
 import numpy as np
 
 # A verdict has a colour.
-LOOKS = {runs.HELD: COLOURS[2], runs.ROUNDED: COLOURS[0]}
+LOOKS = {runs.HELD: COLOURS[2], runs.NEAR: COLOURS[0], runs.ROUNDED: COLOURS[3]}
 LOOKS |= {runs.REFUTED: COLOURS[5], runs.OPEN: "#555555"}
 
 
@@ -27,7 +27,7 @@ def dot(at: Sequence[float], low: float, high: float, note: str, colour: str) ->
 def intervals(
     rows: Sequence[tuple[str, Estimate]], title: str, ends: tuple[float, float], unit: float = 1
 ) -> Chart:
-    """Draw estimates below one another, about a line at 0.
+    """Draw estimates below one another, about a line at 0, each in the colour of its verdict.
 
     Args:
         rows: pairs of a name and an estimate.
@@ -39,15 +39,34 @@ def intervals(
     for place, (name, found) in enumerate(rows):
         value, low, high = (unit * x for x in (found.value, found.low, found.high))
         note = f"{name}: {value:+.3g} ({low:+.3g} to {high:+.3g})."
-        colour = LOOKS[runs.OPEN] if low <= 0 <= high else COLOURS[0]
+        colour = LOOKS[runs.above(found)]
         inside = np.clip((value, low, high), *ends).tolist()  # few cases leave wide intervals
         marks += dot((inside[0], -place), *inside[1:], note, colour)
     names = [(-place, name) for place, (name, _) in enumerate(rows)]
     y = axis(0.5 - len(rows), 0.5, "", names, bare=True)
     x = axis(*ends, "", grid=True)
-    keys = [(COLOURS[0], "apart from 0"), (LOOKS[runs.OPEN], "not told apart from 0")]
-    seen = [key for key in keys if any(mark.get("colour") == key[0] for mark in marks)]
-    return Chart([panel(title, x, y, high=28 * len(rows), side=150)], [marks], seen)
+    keys = [(LOOKS[verdict], verdict) for verdict in (runs.HELD, runs.REFUTED, runs.OPEN)]
+    return Chart([panel(title, x, y, high=28 * len(rows), side=150)], [marks], keys)
+
+
+def pieces(record: Mapping[str, Any]) -> Chart:
+    """Draw the pieces of two words about a random number, as a text is read plainly and by look-up.
+
+    Args:
+        record: of the run ``pieces``.
+    """
+    marks: list[Any] = [{"rule": {"x": 0}, "text": "the random number"}]
+    for row, (way, colour) in enumerate((("plain", COLOURS[4]), ("look-up", COLOURS[1]))):
+        for word, (begin, end) in zip(record["words"], record[way], strict=True):
+            drawn = begin <= 0 < end
+            note = f"{way}: “{word}” from {begin:.0f} to {end:.0f}{', drawn' * drawn}."
+            bar = {"bar": [begin, end, -row - 0.35, -row + 0.35], "text": word.strip()}
+            fill = colour if drawn else "#FFFFFF"
+            marks.append({**bar, "fill": fill, "edge": "#555555", "note": note})
+    names = [(0, "read plainly"), (-1, "by look-up")]
+    x, y = axis(-400, 500, "billionths", grid=True), axis(-1.5, 0.9, "", names, bare=True)
+    keys = [(COLOURS[4], "drawn, read plainly"), (COLOURS[1], "drawn, by look-up")]
+    return Chart([panel("words, side by side", x, y, high=110, side=110)], [marks], keys)
 
 
 def drafters(
@@ -67,8 +86,8 @@ def drafters(
             for place, (kind, values) in enumerate(zip(kinds, columns, strict=True)):
                 y, mean = shift - place, float(np.mean(values))
                 look = {"colour": looks[name]}
-                marks += [{"dot": [float(x), y], "r": 3.5, **look} for x in values]
-                bar = {"line": [[mean, y - 0.17], [mean, y + 0.17]], "wide": 3, **look}
+                marks += [{"dot": [x, y + up], "r": 3, **look} for x, up in stacked(values)]
+                bar = {"line": [[mean, y - 0.2], [mean, y + 0.2]], "wide": 3, **look}
                 marks.append({**bar, "note": f"{name}, {kind}: {mean:.2f} on average."})
         names = [(-place, kind) for place, kind in enumerate(kinds)]
         up = axis(0.5 - len(kinds), 0.5, "", names, bare=True)
@@ -77,10 +96,22 @@ def drafters(
     return Chart(views, drawn, [(colour, name) for name, colour in looks.items()])
 
 
-def whole(rows: Sequence[Row]) -> Chart:
-    """Draw the table: each row in units of what it could have seen, a panel for each kind.
+def stacked(
+    values: np.ndarray, near: float = 0.06, step: float = 0.08
+) -> list[tuple[float, float]]:
+    """Return each value, and how far its dot moves up or down where it would lie on others."""
+    found: list[tuple[float, float]] = []
+    for x in sorted(map(float, values)):
+        below = sum(x - other < near for other, _ in found)
+        found.append((x, step * ((below + 1) // 2) * (-1) ** below))
+    return found
 
-    A ring is the size that the small models showed.
+
+def whole(rows: Sequence[Row]) -> Chart:
+    """Draw the table: each row in units of what is visible there, a panel for each kind.
+
+    A ring is the size that the small models showed; a bar across is how far a share that is said
+    not to change may be off.
     """
     views, drawn = [], []
     for kind in dict.fromkeys(row.kind for row in rows):
@@ -90,16 +121,22 @@ def whole(rows: Sequence[Row]) -> Chart:
         for place, row in enumerate(some):
             value, low, high = row.size
             note = f"{row.claim}: {row.here}, {row.verdict}."
+            ends = () if row.within is None else (row.within, -row.within)
+            for x in ends[: 1 + (low < 0)]:  # no share of texts is below 0
+                bar = {"line": [[x, -place - 0.3], [x, -place + 0.3]], "wide": 3}
+                marks.append({**bar, "colour": LOOKS[runs.REFUTED]})
             marks += dot((value, -place), low, high, note, LOOKS[row.verdict])
             if row.toy is not None:
                 ring = {"dot": [row.toy, -place], "r": 6, "colour": WARM, "hollow": True}
                 marks.append({**ring, "fill": "#FFFFFF", "note": f"{row.claim}: the toy's size."})
-        names = [(-place, row.claim) for place, row in enumerate(some)]
-        x = axis(-2, 14, "", range(-2, 15, 2), grid=True)
+        names = [(0.17 - place, row.claim) for place, row in enumerate(some)]
+        names += [(-0.23 - place, f"{row.here}, {row.n}") for place, row in enumerate(some)]
+        x = axis(-6, 14, "", range(-6, 15, 2), grid=True)
         y = axis(0.5 - len(some), 0.5, "", names, bare=True)
-        views.append(panel(kind, x, y, high=28 * len(some), side=350, below=True))
+        views.append(panel(kind, x, y, high=40 * len(some), side=350, below=True))
         drawn.append(marks)
-    views[-1]["x"]["name"] = "size, in units of what the row could have seen"
+    views[-1]["x"]["name"] = "size, in units of what is visible with as many cases"
     seen = [verdict for verdict in LOOKS if any(row.verdict == verdict for row in rows)]
     keys = [(LOOKS[verdict], verdict) for verdict in seen]
-    return Chart(views, drawn, [*keys, (WARM, "the size in lesson 06", True)])
+    keys += [(WARM, "the size in lesson 06", True), (LOOKS[runs.REFUTED], "10 points from 0")]
+    return Chart(views, drawn, keys)

@@ -22,6 +22,8 @@ LETTERS, COUNTS = "abcdefgh", (1, 2, 4, 8)
 SEEN = 0.84  # standard errors more, so that four intervals in five show a difference
 ALL = "all kinds"
 HELD, REFUTED, OPEN = "held", "not held", "not told apart"
+WITHIN = 0.1  # how far a share that is said not to change may be off, and must be told to be
+NEAR = f"held within {100 * WITHIN:.0f} points"
 ROUNDED = "held up to rounding"  # texts parted, and in exact numbers they would not
 
 
@@ -95,9 +97,14 @@ def above(found: Estimate, claimed: float = 0.0) -> str:
     return REFUTED if found.high < claimed else OPEN
 
 
-def equal(found: Estimate, claimed: float = 0.0) -> str:
-    """Return the verdict on the claim that a number is ``claimed``."""
-    return HELD if found.low <= claimed <= found.high else REFUTED
+def unchanged(low: float, high: float) -> str:
+    """Return the verdict on the claim that a share does not change, by its change's interval.
+
+    That an interval holds 0 is not enough, because that of few cases always does.
+    """
+    if not low <= 0 <= high:
+        return REFUTED
+    return NEAR if max(-low, high) <= WITHIN else OPEN
 
 
 # ------------------------------------------------------------------ votes

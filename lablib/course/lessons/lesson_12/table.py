@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from lablib.course.lessons.lesson_12 import runs
-from lablib.course.lessons.lesson_12.runs import HELD, REFUTED, ROUNDED, Estimate
+from lablib.course.lessons.lesson_12.runs import REFUTED, ROUNDED, WITHIN, Estimate
 from lablib.models.zoo import CHECKPOINTS
 
 import numpy as np
@@ -26,10 +26,12 @@ class Row(NamedTuple):
         here: the number, with its unit and its 95 % interval.
         n: how many cases it is of.
         visible: the smallest size that so many cases show, four times in five.
-        verdict: "held", "held up to rounding", "not held" or "not told apart".
+        verdict: "held", "held within 10 points", "held up to rounding", "not held" or "not told
+            apart".
         part: the run that it is from.
         size: the number and its interval's ends, in units of what is visible.
         toy: the same of the small models, where a lesson has it, in the same unit.
+        within: how far a share that is said not to change may be off, in the same unit.
     """
 
     kind: str
@@ -42,6 +44,7 @@ class Row(NamedTuple):
     part: str
     size: tuple[float, float, float]
     toy: float | None = None
+    within: float | None = None
 
 
 def in_visible(found: Estimate) -> tuple[float, float, float]:
@@ -82,7 +85,8 @@ def texts(parted: int, n: int, exactly: int = 0) -> dict[str, Any]:
         "n": f"{n} texts",
         "visible": f"{100 * seen:.1f} % of the texts",
         "size": (share / seen, low / seen, high / seen),
-        "verdict": HELD if parted == 0 else REFUTED if exactly else ROUNDED,
+        "within": WITHIN / seen,
+        "verdict": REFUTED if exactly else ROUNDED if parted else runs.unchanged(low, high),
     }
 
 
@@ -150,10 +154,11 @@ def _chosen(part: str, lesson: str, claim: str, one: str, other: str) -> Row:
     return Row(MODEL, lesson, claim, verdict=runs.above(found), part=part, toy=toy, **row)
 
 
-def sizes() -> list[tuple[str, Estimate, Estimate, str]]:
-    """Return of each gain that lesson 06 shows its claim, there and here, and a verdict.
+def sizes() -> list[tuple[str, Estimate, Estimate, Estimate, str]]:
+    """Return of each gain that lesson 06 shows its claim, there and here, the change, a verdict.
 
-    "not held": the two sizes lie apart.
+    Two intervals may overlap though their difference lies apart from 0: its error is the root of
+    the sum of both errors' squares.
     """
     found = []
     for row, *pair in (
@@ -163,7 +168,7 @@ def sizes() -> list[tuple[str, Estimate, Estimate, str]]:
     ):
         here, there = gained(*pair), gained_there(*pair)
         off = Estimate(here.value - there.value, np.hypot(here.error, there.error), here.n)
-        found.append((row().claim, there, here, runs.equal(off)))
+        found.append((row().claim, there, here, off, runs.unchanged(off.low, off.high)))
     return found
 
 
@@ -197,9 +202,10 @@ def _same(part: str) -> tuple[int, int]:
 def rejection_keeps() -> Row:
     """Lesson 08: rejection keeps Σ min(p, q) of the drafts."""
     _, _, off = runs.kept_and_promised(runs.stored("law"))
-    row = points(off, "drafts")
+    row = {**points(off, "drafts"), "within": WITHIN / off.visible}
     claim = "Rejection keeps Σ min(p, q) of the drafts"
-    return Row(PROVED, "08", claim, verdict=runs.equal(off), part="law", **row)
+    verdict = runs.unchanged(off.low, off.high)
+    return Row(PROVED, "08", claim, verdict=verdict, part="law", **row)
 
 
 def window_wraps() -> Row:
@@ -241,9 +247,9 @@ def claimed(some: list[Row]) -> str:
 
 
 def printed(some: list[Row]) -> str:
-    """Return rows as text, three lines each."""
+    """Return rows as text, two lines each."""
     return "\n".join(
-        f"{row.lesson}  {row.claim}\n    {row.here}, {row.n}, visible from {row.visible}"
-        f"\n    -> {row.verdict}"
+        f"{row.lesson}  {row.claim}: {row.verdict}"
+        f"\n    {row.here}, {row.n}, visible from {row.visible}"
         for row in some
     )

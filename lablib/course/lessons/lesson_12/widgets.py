@@ -191,7 +191,7 @@ class Choosing(ChartExplorer):
         """Draw of each kind of question a dot, and its interval across; 0 is a line."""
         names = [f"{kind} ({each.n:,})" for kind, each in data["gains"].items()]
         title = "more right answers (points of a hundred, with 95 % intervals)"
-        return intervals([*zip(names, data["gains"].values(), strict=True)], title, (-25, 35), 100)
+        return intervals([*zip(names, data["gains"].values(), strict=True)], title, (-5, 30), 100)
 
     def caption(self, data: dict[str, Any]) -> str:
         """Say how often each way is right, and by how much the pair differs."""

@@ -226,6 +226,9 @@ def rounds(prices: Prices, line: tuple[float, float], limit: tuple[float, float]
     highest = max(*measured.values(), *(values.max() for values in series.values()))
     up = axis(0, 1.1 * highest)
     marks = [curve | {"r": 0} for curve in curves(n, series, (0, 5))]
+    same = line[0] / line[1]
+    if 1 < same < most:
+        marks.append({"rule": {"x": same}, "text": "a = b · n", "dash": "5 3"})
     marks += [
         {"dot": [rows, ms], "r": 6, "colour": COLOURS[0], "note": f"{rows} rows: {ms:.1f} ms."}
         for rows, ms in measured.items()
