@@ -7,6 +7,7 @@ from lablib.course.lessons.lesson_17.language import WEATHER, Chain
 from lablib.course.lessons.lesson_17.widgets import GRAMMARS, Cloud, Masked
 from lablib.inference.steering import Grammar, Vocabulary, importance_sample
 
+import mlx.core as mx
 import numpy as np
 import pytest
 from oracles.drawn import read
@@ -207,3 +208,13 @@ def test_forced_and_chosen_tokens_are_told_apart(totals: Grammar) -> None:
     assert "".join(kind[0] for kind in kinds) == first + 4 * later + "fff"
     # The grammar itself has read nothing.
     assert np.flatnonzero(totals.allowed()).tolist() == [*range(10)]
+
+
+def test_a_texts_masses_are_what_the_grammar_let_through() -> None:
+    rows = np.append([*AFTER, FIRST], np.full((5, 1), 1e-9), axis=1)
+    words = Vocabulary(["sun", "rain", "fog", "ice", "<end>"], stop_tokens=[4])
+    ice = Grammar(words, regex="(sun|rain|fog|ice)ice")
+    for text in ([0, 3], [1, 3], [3, 3]):
+        found = chains.allowed_masses(lambda ids: mx.log(mx.array(rows))[ids], ice, [4], text)
+        assert found == pytest.approx([1, AFTER[text[0]][3]], rel=1e-5)
+    assert ice.allowed()[:4].all()  # the grammar itself has read nothing

@@ -245,12 +245,16 @@ def test_along_shows_a_chain_and_its_doubtful_steps():
         assert len(data["doubtful"]) == sum(pair in sums.NOISY_PAIRS for pair in met)
         assert data["kinds"].count(widgets.FREE) in (4, 5)  # the last digit is no choice
         assert data["kinds"].count(widgets.RIGHT) + data["kinds"].count(widgets.WRONG) == 5
-        assert len(widget.draw(data)["panels"][0]["marks"]) == 34 + len(data["doubtful"])
+        above, below = widget.draw(data)["panels"]
+        assert above == widget.draw(shown[0])["panels"][1]  # the surest one stays
+        assert len(below["marks"]) == 34 + len(data["doubtful"])
+        assert below["title"].startswith(f"number {data['chain']} of 40")
         for place, kind in enumerate(data["kinds"]):
             if kind == widgets.WRONG:  # this author errs on his pairs alone
                 assert place in data["doubtful"]
     assert "surest" not in widget.set(chain=4)
-    assert widget.view.caption.startswith("Number 4 of 40 by confidence")
+    assert widget.view.caption.startswith("Number 1 of 40 by confidence")
+    assert " Number 4 of 40 by confidence" in widget.view.caption
 
 
 def test_the_same_digits_are_no_choice():
@@ -292,6 +296,58 @@ def test_a_fork_is_as_wide_as_its_chance():
         forks.fork(Author(), orders, ["T = 2"])
 
 
+def test_a_slip_of_an_author_is_a_ring_and_is_not_followed():
+    orders = [(1, 9, 8, 4, 2, 0), (1, 9, 8, 2, 4, 0)]
+    named = {name: widgets.AUTHORS[name] for name in widgets.AUTHORS}
+    chart = forks.authors(named, orders)
+    wanted = {
+        "hesitates where he errs": (["0.50", "0.20", "0.30"], 0, 2),
+        "errs without hesitating": (["0.50", "0.50"], 0, 0),
+        # a step of two results has one line, but for 0 + 4, which has two if both may come
+        "errs there, hesitates elsewhere": ([f"{0.5 * 0.9**k:.2f}" for k in (5, 4)], 7, 7),
+        "hesitates everywhere": (
+            [f"{x:.2f}" for x in (0.5 * 0.9**5, 0.2 * 0.9**4, 0.3 * 0.9**4)],
+            8,
+            10,
+        ),
+    }
+    assert [view["title"] for view in chart.panels] == [*wanted]
+    for marks, (ends, slips, brown) in zip(charted(chart), wanted.values(), strict=True):
+        assert [m["text"] for m in marks if m.get("text", "").startswith("0.")] == ends
+        assert sum("dot" in mark for mark in marks) == slips
+        whole = [m for m in marks if m.get("colour") == forks.HABIT and len(m.get("line", ())) == 4]
+        assert len(whole) == brown
+
+
+def test_how_sure_it_is_of_what_it_writes_is_a_mean_by_kind():
+    drawn = [Author().write(problem, 30, 4) for problem in PROBLEMS[:2]]
+    found = widgets.sureness(drawn)
+    assert [*found] == [*widgets.RESULTS.values(), widgets.FREE]
+    met = [
+        -logs[place, :5].mean()
+        for each in drawn
+        for text, logs in zip(each.texts, each.logs, strict=True)
+        for place, t, x, n in widgets.steps(text)
+        if (t, x) in sums.NOISY_PAIRS and n != (t + x) % 10
+    ]
+    assert found["a result, one of the 20, wrong"][0] == pytest.approx(np.mean(met))
+    assert found["a result, another pair, right"][0] > found["a result, one of the 20, right"][0]
+
+
+def test_an_author_is_right_as_his_answers_are():
+    author = Author(0.6, 0.1)
+    for power, of in ((1.0, "texts"), (4.0, "tokens")):
+        shares = [author.answers(p, power, of)[sum(p.data) % 10].sum() for p in PROBLEMS]
+        assert author.right(PROBLEMS, power, of) == pytest.approx(np.mean(shares))
+    assert len(measured.problems()) == len(measured.SEEDS) * measured.PROBLEMS
+
+
+def test_a_second_rule_stands_at_the_lots_gain():
+    found = {"by lot": (-0.2, -0.3, -0.1), "surest": (0.1, 0.0, 0.2)}
+    (marks,) = charted(widgets.against_all(found, "by lot"))
+    assert [mark["rule"]["x"] for mark in marks if "rule" in mark] == [0, -0.2]
+
+
 def test_surest_counts_tenths_and_votes():
     widget = widgets.Surest(PROBLEMS[:3], n=20)
     for name in widgets.AUTHORS:
@@ -317,6 +373,10 @@ def test_surest_counts_tenths_and_votes():
     leads = [each[:2].mean() - each.mean() for each in top_first]
     assert data["lead"] == pytest.approx((min(leads), max(leads)))
     assert "hesitates where he errs" in widget.set(measure="log-probability")
+    told = widget.line("hesitates where he errs", "log-probability")
+    assert (
+        f"surest tenth {np.mean(top):.2f} ({min(leads):+.2f} to {max(leads):+.2f} on all)" in told
+    )
 
 
 def test_it_flips_with_the_author():
@@ -435,6 +495,8 @@ def test_votes_are_drawn_with_their_verdicts():
     assert [mark["dot"][0] for mark in dots] == pytest.approx([20, 40 / 3])
     assert dots[0]["colour"] == widgets.VERDICTS[compared.BETTER] != dots[1]["colour"]
     assert {text for _, text in chart.panels[0]["x"]["ticks"]} >= {"0", "10", "20", ""}
+    assert [what for _, what in chart.keys] == [compared.BETTER, compared.OPEN]  # those with a dot
+    assert compared.points(runs.mean_of([0.19, 0.2, 0.21])).startswith("20.0 points (95 %: ")
     bins = [{"said": 0.1, "right": (0.15, 0.0, 0.3)}, {"said": 0.3, "right": (0.4, 0.2, 0.5)}]
     (marks,) = charted(widgets.said_and_right(bins))
     assert [mark["dot"] for mark in marks if "dot" in mark] == [[0.1, 0.15], [0.3, 0.4]]

@@ -1,8 +1,12 @@
 """Grammars of the sums: what a chain of steps must look like, and what it must repeat."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from lablib.inference.steering import Grammar
+
+import mlx.core as mx
+import numpy as np
 
 STEPS = 5
 
@@ -29,3 +33,19 @@ def kinds(grammar: Grammar, prompt: Sequence[int], tokens: Sequence[int]) -> lis
         state.read([*prompt, *tokens[:n]])
         found.append("forced" if state.allowed().sum() == 1 else "chosen")
     return found
+
+
+def allowed_masses(
+    model: Any, grammar: Grammar, prompt: Sequence[int], tokens: Sequence[int]
+) -> np.ndarray:
+    """Return the mass that a grammar allowed at each token of a text ``(T,)``.
+
+    Their product is the weight of a text that was drawn under the mask.
+    """
+    logits = model(mx.array([[*prompt, *tokens]]))[0, len(prompt) - 1 : -1].astype(mx.float32)
+    p, state, found = np.array(mx.softmax(logits, axis=-1), np.float64), grammar.copy(), []
+    for n, row in enumerate(p):
+        state.read([*prompt, *tokens[:n]])
+        may = np.flatnonzero(state.allowed())
+        found.append(row[may[may < len(row)]].sum())
+    return np.array(found)

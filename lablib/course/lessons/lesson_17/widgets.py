@@ -50,7 +50,10 @@ class Masked(ChartExplorer):
         )
 
     def compute(self, grammar: str, dependence: float, weigh: bool) -> dict[str, Any]:
-        """Return the texts, and of each ``(16,)``: the model's, the mask's and the true chance."""
+        """Return the texts, and of each ``(16,)``: the model's, the mask's and the true chance.
+
+        ``apart``: the mass that the mask has in the wrong place.
+        """
         chain, wanted = self.chain.mixed(dependence), self.grammars[grammar]
         every = chain.texts(2)
         masked, (true, share) = chain.masked(2, wanted), chain.true(2, wanted)
@@ -66,6 +69,8 @@ class Masked(ChartExplorer):
             "allowed": {text[0]: weight for text, weight in weights.items()},
             "wanted": np.array([text in true for text in every]),
             "share": share,
+            "apart": np.abs([shown.get(text, 0.0) - true.get(text, 0.0) for text in every]).sum()
+            / 2,
             "grammar": grammar,
             "weigh": weigh,
         }
@@ -102,7 +107,7 @@ class Masked(ChartExplorer):
 
     def caption(self, data: dict[str, Any]) -> str:
         """Say how far the mask's texts are from the true ones, and how many obey by themselves."""
-        apart = np.abs(data["shown"] - data["true"]).sum() / 2
+        apart = data["apart"]
         far = "equal to" if apart < 1e-9 else f"{apart:.2f} of the mass away from"
         who = "Masked and weighed" if data["weigh"] else "Masked"
         wanted = data["grammar"].capitalize()

@@ -6,6 +6,7 @@ others. With a habit of 1 he is never right there, and quite sure of it.
 """
 
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lablib.course.lessons.lesson_18.chains import Drawn
@@ -72,6 +73,12 @@ class Author:
                     longer[left] += chance * chances[:, digit].T @ counted
             mass = longer
         return mass[()] / mass[()].sum()
+
+    def right(self, problems: Sequence[Problem], power: float = 1.0, of: str = "texts") -> float:
+        """Return how likely the right answer is, on average, exactly; power and of as above."""
+        answers = (self.answers(problem, power, of).sum(axis=1) for problem in problems)
+        pairs = zip(problems, answers, strict=True)
+        return float(np.mean([each[sum(problem.data) % 10] for problem, each in pairs]))
 
     def write(self, problem: Problem, n: int, seed: int, temperature: float = 1.0) -> Drawn:
         """Write ``n`` chains at a temperature; the log-probabilities are those at temperature 1."""

@@ -36,7 +36,9 @@ THOUGHT = {  # measures of all that the model thought, as lesson 18 calls them
     "minus the entropy": "entropy",
     "self-certainty": "all",
 }
+LIKELIER = "the likelier half"  # by the whole text's log-probability
 HALVES = {f"surest half: {name}": kept for name, kept in (WRITTEN | THOUGHT).items()}
+HALVES = {LIKELIER: "sum"} | {name: kept for name, kept in HALVES.items() if kept != "sum"}
 CONFIDENT, LIKELY, POWERED = "each by its confidence", "each by its probability", "p⁴, by weights"
 
 
@@ -134,6 +136,12 @@ def gain(way: str, model: str = "smollm2", on: str = "majority") -> Estimate:
 def verdict(found: Estimate) -> str:
     """Return whether something is right more often, less often, or not told apart."""
     return VERDICTS[runs.above(found)]
+
+
+def points(found: Estimate) -> str:
+    """Return a difference of shares in points of a hundred, and its interval, in words."""
+    value, low, high = (100 * x for x in (found.value, found.low, found.high))
+    return f"{value:.1f} points (95 %: {low:.1f} to {high:.1f})"
 
 
 def pairs(measure: str, model: str = "smollm2") -> Estimate:

@@ -182,6 +182,11 @@ def _truth(problem: Problem) -> str:
     return str(sum(problem.data) % 10)
 
 
+def problems() -> list[Problem]:
+    """Return the problems of all seeds."""
+    return [each for seed in SEEDS for each in sums.problems(100 + seed, PROBLEMS)]
+
+
 def stored() -> dict[str, dict[str, np.ndarray]]:
     """Return what is kept: for each part, name -> a value for each seed ``(seeds,)``."""
     seeds = json.loads(FILE.read_text("utf-8"))["seeds"]

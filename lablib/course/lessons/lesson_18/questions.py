@@ -34,7 +34,7 @@ QUESTIONS = [
     ),
     Question(
         "18.q4",
-        "Six measures say how sure a model was of a chain. By each of them the surest tenth of 64 "
+        "Three measures say how sure a model was of a chain. By each the surest tenth of 64 "
         "chains vote alone. Which of these votes are right more often than the vote of all?",
         ("each", "some, and some less often", "none"),
     ),

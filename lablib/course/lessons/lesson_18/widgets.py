@@ -20,7 +20,7 @@ from lablib.course.lessons.lesson_18.chains import (
 )
 from lablib.course.plots.chart import Chart
 from lablib.course.plots.charts import axis, panel
-from lablib.course.plots.dots import dots
+from lablib.course.plots.dots import Interval, dots
 from lablib.course.plots.explorer import Explorer, choice, slider
 from lablib.course.plots.pictures import COLOURS
 from lablib.course.tasks import sums
@@ -31,8 +31,14 @@ from lablib.inference.steering import token_confidence
 import numpy as np
 
 GREY, BRACKET = "#BBBBBB", "#B34A00"
+PALE = "#E3E3E3", "#C6E0F5"  # what is no result: it is not what the picture is about
 FREE, RIGHT, WRONG = "which digit comes next", "a right result", "a wrong result"
-KINDS = {FREE: COLOURS[4], RIGHT: COLOURS[2], WRONG: COLOURS[1], "no choice": GREY}
+KINDS = {FREE: PALE[1], RIGHT: COLOURS[2], WRONG: COLOURS[1], "no choice": PALE[0]}
+RESULTS = {  # of a result: whether its pair is one of the 20, and whether it is right
+    (False, True): "a result, another pair, right",
+    (True, True): "a result, one of the 20, right",
+    (True, False): "a result, one of the 20, wrong",
+}
 TENTHS = 10
 AUTHORS = {
     "hesitates where he errs": Author(habit=0.6, doubt=0.0),
@@ -51,11 +57,13 @@ VERDICTS = {
 
 def against_the_vote(found: Mapping[str, Estimate]) -> Chart:
     """Draw what ways to choose gain on the vote of all, in points; the verdict is a colour."""
-    told: dict[str, dict[str, Any]] = {verdict: {} for verdict in VERDICTS}
+    came = {compared.verdict(gain) for gain in found.values()}
+    told: dict[str, dict[str, Any]] = {each: {} for each in VERDICTS if each in came}
     for name, gain in found.items():
         points = tuple(100 * x for x in (gain.value, gain.low, gain.high))
         told[compared.verdict(gain)][name] = points
-    title, colours = "the same eight texts, question by question; lines: 95 %", [*VERDICTS.values()]
+    title = "the same eight texts, question by question; lines: 95 %"
+    colours = [VERDICTS[each] for each in told]
     how: Any = {"rows": [*found], "rule": 0, "side": 260, "colours": colours}
     drawn = dots(told, "points of a hundred more than the vote of all eight", title, **how)
     across = drawn.panels[0]["x"]
@@ -82,8 +90,16 @@ def said_and_right(bins: Sequence[Mapping[str, Any]]) -> Chart:
     return Chart([panel(title, across, up, high=230)], [marks])
 
 
+def against_all(found: Mapping[str, Interval], lot: str) -> Chart:
+    """Draw what votes gain on the vote of all chains; a second rule stands at ``lot``'s gain."""
+    rule: Any = {"rule": 0, "side": 260}
+    drawn = dots({"": found}, "more right answers than the vote of all 64 (share)", **rule)
+    drawn.marks[0].append({"rule": {"x": found[lot][0]}, "dash": "2 3", "colour": "#767676"})
+    return drawn
+
+
 class Along(Explorer):
-    """A chain's confidence, token by token, from the surest chain to the least sure.
+    """The surest chain's confidence, token by token, and below it that of any other.
 
     Args:
         drawn: chains for one problem; those without five steps are left out.
@@ -103,9 +119,9 @@ class Along(Explorer):
         tokens = axis(-0.7, 32.7, "", (), bare=True)
         keys = [(colour, kind, kind == WRONG) for kind, colour in KINDS.items()]
         keys.append((BRACKET, "line above: adds one of the 20 pairs"))
-        view = panel("confidence (nats; dashed: their mean)", tokens, heights)
-        self.constants = {"panels": [view], "keys": keys}
         last = len(self.chains)  # the least sure one has forks: it opens there
+        views = [panel(self._title(at), tokens, heights, high=130, below=True) for at in (1, last)]
+        self.constants = {"panels": views, "keys": keys}
         super().__init__(chain=slider(last, 1, last, label="surest first"))
 
     def compute(self, chain: int) -> dict[str, Any]:
@@ -120,8 +136,15 @@ class Along(Explorer):
             "doubtful": [place for place, t, x, _ in steps(text) if (t, x) in sums.NOISY_PAIRS],
         }
 
+    def _title(self, chain: int) -> str:
+        what = "confidence of its tokens (nats; dashed: their mean)"
+        return f"number {chain} of {len(self.chains)}: {what}"
+
     def draw(self, data: dict[str, Any]) -> dict[str, Any]:
-        """Draw a bar for each token, and the mean."""
+        """Draw a bar for each token, and the mean: of number 1, and of the chain below it."""
+        return {"panels": [self._panel(self.compute(1)), self._panel(data)]}
+
+    def _panel(self, data: dict[str, Any]) -> dict[str, Any]:
         marks = []
         rows = zip(data["tokens"], data["kinds"], data["confidence"].tolist(), strict=True)
         for place, (token, kind, height) in enumerate(rows):
@@ -134,14 +157,16 @@ class Along(Explorer):
             line = [[place - 4.4, above], [place + 0.4, above]]
             marks.append({"key": f"d{place}", "line": line, "colour": BRACKET, "wide": 3})
         marks.append({"rule": {"y": float(data["confidence"].mean())}, "dash": "5 3"})
-        return {"panels": [{"marks": marks, "x": {"ticks": [*enumerate(data["tokens"])]}}]}
+        ticks = [*enumerate(data["tokens"])]
+        return {"title": self._title(data["chain"]), "marks": marks, "x": {"ticks": ticks}}
 
     def caption(self, data: dict[str, Any]) -> str:
-        """Say the chain's rank, whether it is right, and how many doubtful steps it has."""
-        verdict = "right" if data["right"] else "wrong"
-        return (
-            f"Number {data['chain']} of {len(self.chains)} by confidence is {verdict}; "
-            f"{len(data['doubtful'])} of its 5 steps add one of the 20 pairs."
+        """Say of both chains their rank, whether they are right, and how many doubtful steps."""
+        both, n = (self.compute(1), data), len(self.chains)
+        return " ".join(
+            f"Number {each['chain']} of {n} by confidence is {('wrong', 'right')[each['right']]}; "
+            f"{len(each['doubtful'])} of its 5 steps add one of the 20 pairs."
+            for each in both
         )
 
 
@@ -212,6 +237,16 @@ class Surest(Explorer):
             "measure": measure,
         }
 
+    def line(self, author: str, measure: str) -> str:
+        """Say what a measure makes of an author's chains, at temperature 1."""
+        found = self.compute(author, measure, 1.0)
+        leads = "{:+.2f} to {:+.2f}".format(*found["lead"])
+        spread = "{:.2f} to {:.2f}".format(*found["spread"])
+        return (
+            f"surest tenth {found['tenths'][0]:.2f} ({leads} on all); "
+            f"of two, right is surer in {found['ordered']:.2f} ({spread})"
+        )
+
     def draw(self, data: dict[str, Any]) -> dict[str, Any]:
         """Draw a bar with its interval for each tenth, and for each way to answer."""
         n = len(self.problems)
@@ -246,6 +281,23 @@ def _bar(at: int, share: float, n: int, colour: str, name: str) -> list[dict[str
         {"bar": [at - 0.4, at + 0.4, 0, share], "fill": colour, "note": note},
         {"line": [[at, low], [at, high]], "wide": 1.5},
     ]
+
+
+def sureness(drawn: Sequence[Drawn]) -> dict[str, np.ndarray]:
+    """Return how sure a model is, by what it writes: minus mean log-probabilities ``(2,)``.
+
+    They are of the best 5 and of the whole vocabulary, for results by ``RESULTS``, and where it is
+    open which digit comes next.
+    """
+    found: dict[str, list[np.ndarray]] = {name: [] for name in (*RESULTS.values(), FREE)}
+    for each in drawn:
+        for text, logs in zip(each.texts, each.logs, strict=True):
+            sure = -np.stack([logs[:, :5].mean(axis=1), logs.mean(axis=1)], axis=1)
+            for place, t, x, n in steps(text):
+                kind = (t, x) in sums.NOISY_PAIRS, n == (t + x) % 10
+                found.get(RESULTS.get(kind, ""), []).append(sure[place])
+            found[FREE] += [sure[i] for i, kind in enumerate(kinds(text)) if kind == FREE]
+    return {name: np.mean(each, axis=0) for name, each in found.items()}
 
 
 def steps(text: str) -> list[tuple[int, int, int, int]]:
