@@ -2,9 +2,10 @@
 
 # %% after by-hand-price
 seal = text[3]
+claim("Four.", calls == 4)
 claim(
-    "The new word, seal, misleads it twice: it isn't in the list, and what followed it in the "
-    "prompt was the question's end.",
+    "Look-up copies the list, but the new word, seal, misleads it twice: it isn't in the list, and "
+    "what followed it in the prompt was the question's end.",
     tokenizer.decode([seal]).strip() == "seal" == tokenizer.decode([prompt[-2]]).strip()
     and seal not in prompt[3:-5]
     and drafts.baseline(prompt, text[:3], 8)[:1] != [seal]
@@ -86,11 +87,12 @@ claim(
 )
 ours_kinds = kinds["knows edits"]
 claim(
-    "Edits are done, and in stories and sums ours has look-up's own numbers.",
+    "Edits are done; all that is left lies in stories and sums, where ours has look-up's own "
+    "numbers.",
     ours_kinds[2] == kinds["the oracle"][2]
-    and np.allclose(ours_kinds[:2], kinds["look-up"][:2], atol=0.02),
+    and np.allclose(ours_kinds[:2], kinds["look-up"][:2], atol=0.02)
+    and min(kinds["the oracle"][:2] - ours_kinds[:2]) > 5,
 )
-claim("All that is left lies there.", min(kinds["the oracle"][:2] - ours_kinds[:2]) > 5)
 
 # %% after theory-board-note
 rows = leaderboard().rows
@@ -145,8 +147,11 @@ claim(
 
 # %% after ours-ruler-answer
 claim(
-    "In 24 of 100 cases: only sad lies across the middle.",
-    round((one * other).sum(), 2) == 0.24 and (one * other > 0).tolist() == [False, True, False],
+    "Both take the same word in 24 of 100 cases, two free draws in 38: only sad lies across the "
+    "middle.",
+    round((one * other).sum(), 2) == 0.24
+    and round((p * p).sum(), 2) == 0.38
+    and (one * other > 0).tolist() == [False, True, False],
 )
 claim(
     "Neither story keeps the model's chances now, but their mean does.",

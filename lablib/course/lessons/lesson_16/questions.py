@@ -4,6 +4,12 @@ from lablib.course.checks.predictions import Question
 
 QUESTIONS = [
     Question(
+        "16.q4",
+        "A target copies a list of sixteen words from its prompt, with one of them replaced, and "
+        "ends: 17 tokens. Look-up drafts what followed the last words in the prompt, up to eight "
+        "tokens a call, and the target adds one. How many calls does the text take?",
+    ),
+    Question(
         "16.q5",
         "Without drafts a target writes one token for the price of a call, with look-up 2.1. A "
         "drafter asks the target itself for eight drafts before each call, and all of them stay. "
@@ -21,13 +27,6 @@ QUESTIONS = [
         "Two votes play three seeds of 48 problems, the same samples for both. Is the same one "
         "ahead on each seed?",
         ("on each", "not on each"),
-    ),
-    Question(
-        "16.q8",
-        "Two stories are equal so far. A ruler has pieces for happy (0.3), sad (0.5) and angry "
-        "(0.2), in this order. One story draws from its left half, the other one from its right "
-        "half. How often do both take the same word?",
-        ("never", "in 24 % of the cases", "in 38 %, as two free draws do"),
     ),
     Question(
         "16.m1",
