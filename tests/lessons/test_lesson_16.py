@@ -43,7 +43,7 @@ def nothing_noted(monkeypatch, tmp_path) -> None:
 # ------------------------------------------------------------------ what all games stand on
 def test_a_batch_writes_what_each_text_writes_alone() -> None:
     model = lablib.LanguageModel(lablib.llama_config(24, 16, 2, 2), seed=3)
-    prompts = [[1, 2, 3], [4, 5, 6], [7, 8, 9], [9, 2, 5]]
+    prompts = [[1, 2, 3], [4, 5, 6], [7, 8, 9], [4, 5, 6], [9, 2, 5]]  # one twice: it is read once
 
     def best(step: int, rows: list[int], logits: np.ndarray) -> np.ndarray:
         return logits.argmax(axis=1)
