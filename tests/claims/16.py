@@ -1,138 +1,186 @@
 """What checks the sentences of lesson 16 · Capstones."""
 
-# %% after by-hand-share-answer
-orders = [list(order) for order in __import__("itertools").permutations(range(3))]
-two = []
-for order in orders:
-    read = [np.searchsorted(np.cumsum(p[order]), x % 1) for x in (u, u + 0.5)]
-    two.append([np.array(order)[each] for each in read])
-claim("Two stories are equal so far.", len(p) == 3)
-claim("Never.", all(not (first_ == second_).any() for first_, second_ in two))
+# %% after by-hand-price
+seal = text[3]
+claim("Four.", calls == 4)
 claim(
-    "No piece is longer than one half, so none holds both places; and each story, looked at alone, "
-    "takes each word as often as the model does.",
-    p.max() <= 0.5
-    and all(np.allclose(np.bincount(each) / len(u), p) for pair in two for each in pair),
+    "Look-up copies the list, but the new word, seal, misleads it twice: it isn't in the list, and "
+    "what followed it in the prompt was the question's end.",
+    tokenizer.decode([seal]).strip() == "seal" == tokenizer.decode([prompt[-2]]).strip()
+    and seal not in prompt[3:-5]
+    and drafts.baseline(prompt, text[:3], 8)[:1] != [seal]
+    and drafts.baseline(prompt, text[:4], 8)[0] == prompt[-1] != text[4],
 )
-twelve = np.array([np.searchsorted(np.cumsum(p), (u + k / 12) % 1) for k in range(12)])
-taken = np.array([(twelve == word).sum(axis=0) for word in range(3)])
+copied = [drafts.baseline(prompt, text[:n], 8)[:1] == [text[n]] for n in range(16)]
+assert [n for n, right in enumerate(copied) if not right] == [3, 4]
 claim(
-    "Twelve stories read at steps of one twelfth: a word with the chance p is taken 12 p times, "
-    "rounded up or down.",
-    bool((abs(taken - 12 * p[:, None]) < 1).all()),
-)
-halves = np.array([np.bincount(each, minlength=3) / len(u) for each in (left, right)])
-claim(
-    "Then the story with the left half takes happy with the chance 0.6 and angry never, so that "
-    "only the mean over the stories keeps the model's chances.",
-    np.allclose(halves[0, [0, 2]], [0.6, 0]) and np.allclose(halves.mean(axis=0), p),
-)
-claim(
-    "And sad, across the border, is in both parts: they agree in 0.24 of the cases, fewer than two "
-    "free draws do.",
-    round((left[:, None] == right).mean(), 2) == 0.24 < (p * p).sum()
-    and bool((halves[:, 1] > 0).all()),
+    "The price of a call is 1 and the drafter's own work, in calls, rounded down to quarters: who "
+    "works for 0.6 of a call each time pays 1.5.",
+    1 + int(drafts.PARTS * 0.6) / drafts.PARTS == 1.5,
 )
 
-# %% after by-hand-price-answer
-claim("One, as without drafts: nine tokens for nine calls.", paid == 1)
-
-# %% after predict
+# %% after library-parts
+looked = np.reshape(plain.values, (3, -1)).mean(axis=1)
 claim(
-    "Valid and different (beginnings, those of invalid stories too) are shares of all 96 stories, "
-    "so that the score is not their product.",
-    stories.ROWS * len(plain.values) == 96
-    and abs(plain.parts["valid"] * plain.parts["different"] - plain.value) > 1e-4,
+    "Of look-up's many drafts 7 in 100 stay, and its gain is in edits: stories and sums come at "
+    "about one token a call, as without drafts.",
+    round(100 * plain.parts["acceptance_rate"]) == 7
+    and max(looked[:2]) < 1.2
+    and looked[2] > 3
+    and set(nothing.values) == {1.0},
+)
+claim(
+    "score plays the whole game, eight texts of each kind: first without drafts, then with "
+    "look-up.",
+    len(plain.values) == len(nothing.values) == 24
+    and [len(each) for each in world.prompts[16:]] == [24] * 8,
+)
+claim(
+    "Each text counts the same, so that eight short edits carry this score.",
+    max(map(len, world.texts[16:])) < min(map(len, world.texts[:16]))
+    and sum(plain.values[16:]) - 8 > 0.9 * (sum(plain.values) - 24)
+    and np.isclose(np.mean(plain.values), plain.value),
 )
 
-# %% after predict-stories-answer
+# %% after predict-asks-answer
+claim("Less than one.", asked.value < 1 < plain.value)
 claim(
-    "Cold stories are valid, but they begin alike.",
-    cold.parts["valid"] > plain.parts["valid"] > 0.7
-    and cold.parts["different"] < plain.parts["different"],
+    "Eight drafts cost eight calls, and a ninth judges them: nine tokens for nine calls, and fewer "
+    "where a text ends sooner.",
+    drafts.LIMIT == 8 and 8 < unpaid < 9,
 )
-cut = player("stories", "one good answer")(np.log([[0.5, 0.26, 0.24 - 0.012, 0.012]]), [[]])
 claim(
-    "The good answer cuts what has less than 0.05 of the best token's chance, so that stories stay "
-    "valid, shares out the ruler, so that they differ, and draws at temperature 1.2.",
-    np.allclose(cut[0, 1] / cut[0, 0], (0.26 / 0.5) ** (1 / 1.2))
-    and good.parts["valid"] > plain.parts["valid"]
-    and good.parts["different"] > without["unshared"].parts["different"],
+    "So even with a cache it would get less than 1, and this one reads the whole text anew for "
+    "each draft, and pays for that on top.",
+    unpaid / 9 < 1 and asked.parts["price"] > 9,
 )
-kept = Difference.of(good, without["unshared"])
-heat = Difference.of(good, without["not_hotter"])
+inside = sum(min(drafts.LIMIT, len(t) - at) for t in world.texts for at in range(0, len(t), 9))
 claim(
-    "Without sharing it loses most of its lead, without the heat next to nothing: that interval "
-    "holds 0.",
-    kept.low > 0 > heat.low - 1e-9
-    and kept.value > (good.value - plain.value) / 2 > 2 * abs(heat.value),
-)
-groups = {}
-
-
-def watched(logits, texts):
-    groups.setdefault(len(texts[0]), []).append(len({tuple(text) for text in texts}))
-    return player("stories", "one good answer")(logits, texts)
-
-
-stories.play(watched, stories.world(1, 1))
-early = [groups[step][0] for step in range(10)]
-claim(
-    "One word can still be in two parts, but hardly a whole sentence, because stories that are "
-    "equal so far share the ruler anew at each word.",
-    good.parts["different"] > 0.95 and len({*early}) > 3,
+    "(Drafts that don't stay were asked for behind a text's end.)",
+    round(asked.parts["acceptance_rate"] * asked.parts["drafted"]) == inside,
 )
 
-# %% after predict-sums-answer
+# %% after predict-heart-answer
+claim(
+    "On another seed that is worth nothing.",
+    found["by heart"].value > 5 and set(found["by heart, seed 2"].values) == {1.0},
+)
+
+# %% after predict-knows-answer
+claim(
+    "The two scores' intervals overlap, but that of the difference lies above 0: on the same texts "
+    "ours is ahead.",
+    good.low < plain.high and lead.low > 0,
+)
+
+# %% after theory-answer
+kinds = {name: np.reshape(each.values, (3, -1)).mean(axis=1) for name, each in found.items()}
+claim(
+    "Here it knows what the target will write, for nothing, so that each call writes nine tokens "
+    "until a text ends: L tokens take L/9 calls, rounded up.",
+    np.isclose(promised, top.value) and top.values == found["by heart"].values,
+)
+claim(
+    "What there is to gain begins at 1, where one does nothing, and ends at the oracle; ours gets "
+    "a third of it.",
+    nothing.value == 1 and 0.3 < (good.value - 1) / (top.value - 1) < 0.37,
+)
+ours_kinds = kinds["knows edits"]
+claim(
+    "Edits are done; all that is left lies in stories and sums, where ours has look-up's own "
+    "numbers.",
+    ours_kinds[2] == kinds["the oracle"][2]
+    and np.allclose(ours_kinds[:2], kinds["look-up"][:2], atol=0.02)
+    and min(kinds["the oracle"][:2] - ours_kinds[:2]) > 5,
+)
+
+# %% after theory-board-note
+rows = leaderboard().rows
+assert {row[5] for row in rows} == {"1", "2"}
+places = {row[5]: row[1] for row in rows if row[4] == "by_heart"}
+last = max(int(row[1]) for row in rows if row[5] == "2")
+claim(
+    "Look for who knew seed 1 by heart: first there, last on seed 2.",
+    places["1"] == "1" and int(places["2"]) == last > 1,
+)
+claim(
+    "The oracle gets no place.",
+    all((row[1] == "–") == (row[4] == "the oracle") for row in rows),
+)
+
+# %% after briefs-stories-answer
+claim(
+    "The score is the share of twelve that counts, over eight openings.",
+    len(own.values) == 8 and {round(12 * each, 6) % 1 for each in own.values} == {0.0},
+)
+claim(
+    "The oracle knows no more than you, but writes three times as many and keeps what counts.",
+    stories.MORE == 3 and stories.ROWS == 12,
+)
+claim(
+    "It falls: cold stories are valid more often, but they begin alike.",
+    cold.value < own.value
+    and cold.parts["valid"] > own.parts["valid"]
+    and cold.parts["different"] < own.parts["different"],
+)
+
+# %% after briefs-better-answer
 claim(
     "Not on each: one seed need not rank them.",
     not all(apart.value > 0 for apart in on_seed) and not all(apart.sure for apart in on_seed),
 )
+claim("Over three seeds the interval of the difference lies above 0.", over_all.low > 0)
 claim(
-    "But over three seeds the interval of the difference lies above 0, though those of the two "
-    "scores overlap.",
-    over_all.low > 0 and best.low < base.high,
+    "The budget pays for five samples of each of 48 sums.",
+    sums.EACH == 5 and len(pool.truths) == 48,
+)
+claim(
+    "The oracle gets every sum right, for less than half of the budget.",
+    all(each.value == 1 for each in known)
+    and all(each.parts["tokens"] < each.parts["budget"] / 2 for each in known),
+)
+claim(
+    "How near a vote can come, nobody has shown, but ours left tokens unspent on each seed: can "
+    "you use them?",
+    all(each.parts["tokens"] < each.parts["budget"] for each in best),
 )
 
-# %% after predict-drafts-answer
-looked, good_draft = found["baseline", 1], found["one good answer", 1]
+# %% after ours-ruler-answer
 claim(
-    "Few of its many drafts stay, and by kind, look-up has gained on edits alone: stories and sums "
-    "come at about one token a call.",
-    looked.parts["acceptance_rate"] < 0.1
-    and max(kinds["baseline"][:2]) < 1.2
-    and kinds["baseline"][2] > 3,
-)
-asked = found[asks_the_target, 1]
-inside = sum(min(drafts.LIMIT, len(t) - at) for t in world.texts for at in range(0, len(t), 9))
-claim(
-    "At temperature 0 the target's drafts all stay as long as there is text: those not kept were "
-    "asked for behind a text's end.",
-    round(asked.parts["acceptance_rate"] * asked.parts["drafted"]) == inside,
+    "Both take the same word in 24 of 100 cases, two free draws in 38: only sad lies across the "
+    "middle.",
+    round((one * other).sum(), 2) == 0.24
+    and round((p * p).sum(), 2) == 0.38
+    and (one * other > 0).tolist() == [False, True, False],
 )
 claim(
-    "But this drafter reads the whole text anew for each draft, without a cache, and pays for "
-    "that: it ends behind the baseline.",
-    asked.parts["price"] > drafts.LIMIT / 2 and asked.value < looked.value,
+    "Neither story keeps the model's chances now, but their mean does.",
+    np.allclose((one + other) / 2, p) and not np.allclose(one, p),
 )
+play_ours = player("stories", "one good answer")
+dealt = play_ours(np.log([[0.3, 0.5, 0.2]] * 2) * 1.2, [[], []])
 claim(
-    "What was learnt by heart is worth one token a call on another seed.",
-    found[knows_by_heart, 1].value > 5 and found[knows_by_heart, 2].value == 1,
+    "Ours deals out the ruler to all stories that are equal so far, anew at each token.",
+    np.allclose(dealt, [one, other])
+    and np.allclose(play_ours(np.log([p] * 2) * 1.2, [[1], [2]]), [p, p]),
 )
+cut = play_ours(np.log([[0.5, 0.26, 0.24 - 0.012, 0.012]]), [[]])
 claim(
-    "The good answer does so and gets there all that the oracle gets, but next to nothing on the "
-    "others.",
-    kinds["one good answer"][2] == kinds["the oracle"][2]
-    and max(kinds["one good answer"][:2]) < 1.2,
-)
-claim(
-    "Yet an edit is short, and each text counts the same: all tokens over all calls hardly differ "
-    "from the baseline's.",
-    max(map(len, world.texts[16:])) < min(map(len, world.texts[:16]))
-    and looked.parts["calls"] / good_draft.parts["calls"] < 1.05,
+    "(It also divides the logits by 1.2, and cuts what then has less than 0.05 of the best token's "
+    "chance.)",
+    np.allclose(cut[0, 1] / cut[0, 0], (0.26 / 0.5) ** (1 / 1.2))
+    and cut[0, 3] == 0
+    and 0.012 / 0.5 < 0.05 > (0.012 / 0.5) ** (1 / 1.2),
 )
 
-# %% after theory-answer
+# %% after ours-shares-answer
+dealing = Difference.of(ours, alone)
+claim(
+    "It is most of our lead over the baseline.",
+    dealing.low > 0 and dealing.value > (ours.value - own.value) / 2,
+)
+
+# %% after ours-weights-answer
 
 
 def of_two(first, second):
@@ -141,98 +189,18 @@ def of_two(first, second):
     return player("sums", "one good answer")(both, 0, 1)
 
 
+clear = [("7", [np.log(0.5)])] * 3
 claim(
-    "A weighted vote adds up, for each answer, the chances of its chains of tokens to the power β: "
-    "β = 0 counts, and the good answer takes β = 2.",
+    "With β = 0 it counts; ours takes β = 2, and stops early where one answer leads clearly.",
     of_two(0.3, 0.5) == "4"  # with β = 1 it were 7
-    and of_two(0.39, 0.5) == "7",  # with β = 3 it were 4
+    and of_two(0.39, 0.5) == "7"  # with β = 3 it were 4
+    and player("sums", "one good answer")(clear, 1000, 1) == "7"
+    and player("sums", "one good answer")(clear[:2], 1000, 1) == "more",
 )
+sure = voting.right.mean(axis=0)
 claim(
-    "Counting rises as theory says, a little below it: the model is not quite the author.",
-    (gap > 0).all() and gap.max() < 0.15 and (np.diff(voted) > -0.02).all(),
+    "Why it works is on the right: of each problem's surest samples most are right, of the least "
+    "sure few.",
+    sure[0] > 0.7 and sure[-1] < 0.3,
 )
-claim(
-    "It does not rise from one sample to two, because of two that differ the first is taken.",
-    abs(voted[1] - voted[0]) < 1e-9 and abs(theory[1] - theory[0]) < 1e-9,
-)
-whole = ((counted < 0.1) | (counted > 0.9)).mean(axis=0)
-claim(
-    "The gap hardly grows, but its interval does and holds 0 at sixteen samples, because the more "
-    "samples vote, the more a problem is won or lost as a whole.",
-    least[0] > 0 > least[-1]
-    and most[-1] - least[-1] > 2 * (most[0] - least[0])
-    and abs(gap[-1] - gap[0]) < 0.05
-    and whole[-1] > 0.8 > 0.1 > whole[0]
-    and bool((np.diff(whole) >= 0).all()),
-)
-claim(
-    "Weighted with β = 1, the vote of five lies above both.",
-    five[1.0][0] > max(theory[4], voted[4]),
-)
-claim(
-    "On seed 1 the baseline got 0.521 as played, and 0.595 in the picture, which lets each sample "
-    "of a pool be the first in its turn.",
-    turns["baseline"][0, 0] == played["baseline"][0].value
-    and abs(turns["baseline"][0].mean() - voted[4]) < 0.01
-    and abs(voted[4] - 0.595) < 0.02
-    and abs(turns["baseline"][0, 0] - 0.521) < 0.03,
-)
-claim(
-    "The game has one order, and over three seeds it hid a third of the good answer's lead.",
-    0.25 < 1 - over_all.value / by_turns < 0.4,
-)
-claim(
-    "From the weight alone: always five samples with β = 2 are as good.",
-    abs(five[2.0].mean() - turns["one good answer"].mean()) < 0.01
-    and five[2.0].mean() > five[0.0].mean() + 0.1,
-)
-
-# %% after ceilings-answer
-claim(
-    "Room begins where one does nothing: the model's own chances, a single sample, no drafts.",
-    set(no_drafts.values) == {1.0} and ours["stories"][0].values == plain.values,
-)
-claim(
-    "Drafts leave the most: the good answer has all that is there in edits, and in stories and "
-    "sums next to nothing of it.",
-    kinds["one good answer"][2] == kinds["the oracle"][2]
-    and max(kinds["one good answer"][:2]) < 1.2
-    and got["drafts"][1] == min(high for _, high in got.values()),
-)
-claim(
-    "Stories are nearly done, because twelve different valid stories are there for each opening, "
-    "and the good answer finds almost all of them.",
-    set(tops["stories"].values) == {1.0} and good.value > 0.95,
-)
-claim(
-    "The ceiling of sums is 1, as each problem has a right sample among its 16, and the first "
-    "right ones cost less than half the budget.",
-    all(each.value == 1 for each in oracles)
-    and all(sums.ceiling(sums.world(seed)) == 1 for seed in (1, 2, 3))
-    and all(each.parts["tokens"] < each.parts["budget"] / 2 for each in oracles),
-)
-claim(
-    "It may be that no vote can reach it, since none knows the answers: weighting all 16 samples "
-    "of each problem, three times the budget, stays below it.",
-    voting.won(1.0)[:, -1].mean() < 0.97 and round(16 / sums.EACH) == 3,
-)
-claim(
-    "The good vote left tokens of its budget unspent on each seed: can you use them?",
-    all(x.parts["tokens"] < x.parts["budget"] for x in played["one good answer"]),
-)
-assert stories.MORE == 3  # the table: he writes three times as many
-assert tops["drafts"].values == found[knows_by_heart, 1].values  # and pays nothing for it
-
-# %% after theory-board-note
-shown = leaderboard(seed=1).rows
-assert {row[5] for row in shown} == {"1"}
-attempts = leaderboard().rows
-places = {row[5]: row[1] for row in attempts if row[4] == "knows_by_heart"}
-claim(
-    "Places count within a seed, because another seed has other problems; the oracle gets none.",
-    all((row[1] == "–") == (row[4] == "the oracle") for row in attempts),
-)
-claim(
-    "Look for who knew seed 1 by heart: first here, last on seed 2.",
-    places == {"1": "1", "2": "2"},
-)
+assert voting.compute(5, 2.0)["gain"][1, 4] > 0

@@ -82,15 +82,14 @@ claim(
 
 # %% after by-hand-lengths-answer
 speeds = tokens / prices
-claim("Three are best.", speeds.argmax() == 2 and speeds[2] > 1 / 1.25)
 claim(
-    "A draft pays if its survival, divided by the price of reading it, beats its bar, which is the "
-    "tokens for the price that the round has without it: the third does (1.71 against 1.603), and "
-    "the fourth doesn't (1.54 against 1.616), although its own confidence is 0.9, because the "
-    "third stands before it.",
-    (survival[2:] / 0.25).round(2).tolist() == [1.71, 1.54]
+    "Three are best: a draft raises the rate as long as it brings more for its price than the "
+    "round has without it, as the third does (1.71 against 1.603) and the fourth doesn't (1.54 "
+    "against 1.616), although its own confidence is 0.9.",
+    speeds.argmax() == 2
+    and speeds[2] > 1 / 1.25
+    and (survival[2:] / 0.25).round(2).tolist() == [1.71, 1.54]
     and speeds[1:3].round(3).tolist() == [1.603, 1.616]
-    and speeds[2] > speeds[1]
     and speeds[3] < speeds[2]
     and confidence[3] == 0.9
     and (tokens[2] + survival[2] * 0.9) / prices[3] < speeds[2] < (tokens[2] + 0.9) / prices[3],
@@ -102,13 +101,9 @@ for _ in range(300):  # once it falls, it falls on
     falls = np.flatnonzero(np.diff(walk) < 0)
     assert not len(falls) or (np.diff(walk)[falls[0] :] < 1e-12).all()
 claim(
-    "Taking it lowers the bar for those behind it, but never below what it brings itself, and they "
-    "bring no more, because a survival never rises along a block.",
+    "One may stop at the first that doesn't pay, because the steps never rise along a block, and "
+    "no draft takes the rate below what it brings itself.",
     (np.diff(survival) <= 0).all() and survival[3] / 0.25 < speeds[3] < speeds[2],
-)
-claim(
-    "Here the fourth lowers the bar to 1.608, and a fifth brings at most 1.54.",
-    speeds[3].round(3) == 1.608 and (survival[3] / 0.25).round(2) == 1.54,
 )
 claim(
     "It would tell more: min(1, p/q) depends on the word, and a word that will be refused need not "
@@ -160,6 +155,8 @@ claim(
 )
 
 # %% after library-own-run
+assert plain[-1] == tokenizer.eos_token_id  # a draft: no token of the target's own stands behind it
+assert stats["total_accepted"] + stats["rounds"] == len(plain) + 1
 friend = pieces.index(" friend")
 embedded = target.model.embed_tokens(mx.array([friend]))
 claim(
@@ -293,12 +290,13 @@ claim(
     and abs(speed["a story", "word by word"] - speed["a story", "trained"]) < 0.25,
 )
 claim(
-    "On the sum and the list the draft model shows no gain (×0.92, ×0.95), because few of its "
-    "drafts stay.",
+    "On the sum and the list the draft model shows no gain (×0.92, ×0.95), because it pays for "
+    "four forwards: with one, the sum's 1 + 1.75 tokens for 2.25 would be ×1.22.",
     all(
-        speed[name, "word by word"] < 1.1 and stay[name, "word by word"] < 2.2
+        speed[name, "word by word"] < 1.1 and (1 + stay[name, "word by word"]) / 2.25 > 1.1
         for name in ("a sum", "a list")
-    ),
+    )
+    and abs((1 + stay["a sum", "word by word"]) / 2.25 - 1.22) < 0.05,
 )
 claim(
     "The confidence head offers two of four places on the sum: hardly fewer drafts stay, 1.80 for "

@@ -9,7 +9,7 @@ from lablib.course.lessons.lesson_16 import board, drafts, stories, sums
 from lablib.course.lessons.lesson_16.exercises import ODDS, PROPOSE, VOTE
 from lablib.course.lessons.lesson_16.scores import Difference, Foul, Score
 from lablib.course.lessons.lesson_16.texts import by_chance, uniforms, write
-from lablib.course.lessons.lesson_16.widgets import Voting, of_the_room, ruler
+from lablib.course.lessons.lesson_16.widgets import TRIES, Voting, ruler, tried
 from lablib.inference import SpeculativeTokenIterator
 
 import mlx.core as mx
@@ -43,7 +43,7 @@ def nothing_noted(monkeypatch, tmp_path) -> None:
 # ------------------------------------------------------------------ what all games stand on
 def test_a_batch_writes_what_each_text_writes_alone() -> None:
     model = lablib.LanguageModel(lablib.llama_config(24, 16, 2, 2), seed=3)
-    prompts = [[1, 2, 3], [4, 5, 6], [7, 8, 9], [9, 2, 5]]
+    prompts = [[1, 2, 3], [4, 5, 6], [7, 8, 9], [4, 5, 6], [9, 2, 5]]  # one twice: it is read once
 
     def best(step: int, rows: list[int], logits: np.ndarray) -> np.ndarray:
         return logits.argmax(axis=1)
@@ -207,15 +207,6 @@ def test_samples_are_those_of_the_model(pool) -> None:
     assert sums.ceiling(toy([0, 1, 16])) == pytest.approx(2 / 3)
 
 
-def test_each_sample_of_a_pool_is_once_the_first() -> None:
-    def first(votes, left, problems):
-        return votes[0][0] if votes else "more"
-
-    found = sums.by_turns(first, toy([4, 16]))
-    assert found.tolist() == [1.0] * 4 + [0.5] * 12
-    assert sums.by_turns(sums.baseline, toy([16]))[3] == 1
-
-
 def test_the_oracle_is_a_ceiling(openings, pool, lists) -> None:
     """Nobody gets more: neither ours, nor who knows the texts, nor who draws the right ones."""
     for game, world, example in (
@@ -261,8 +252,9 @@ def test_a_good_vote_beats_the_majority_and_the_widget_sees_why(pool) -> None:
         assert widget.won(beta) == pytest.approx(by_turns(pool, beta))
     data = widget.compute(5, 1.0)
     assert data["weighted"][4] > data["counted"][4]
-    votes, _ = read(widget.draw(data))
-    assert curves(votes)["difference, 95 %"] == pytest.approx(data["gain"][0], abs=1e-4)
+    votes, _, apart = read(widget.draw(data))
+    assert [*curves(votes)] == ["weighted, β = 1", "counted"]  # levels have an axis of their own
+    assert curves(apart)["difference"] == pytest.approx(data["gain"][0], abs=1e-4)
     assert "With 1 sample a problem weighting gains +0.00 on counting" in widget.set(samples=1)
     assert data["whole"].sum() == pytest.approx(1)
     assert np.all(np.diff(data["whole"]) <= 0)  # the surest first
@@ -410,27 +402,29 @@ def test_compare_plays_both_on_every_seed(monkeypatch, lists) -> None:
     refuses(ValueError, "seeds must hold", board.compare, "drafts", "baseline", seeds=())
 
 
-def test_room_is_from_who_does_nothing_to_the_oracle_and_the_line_is_the_leads_interval() -> None:
-    rng = np.random.default_rng(3)
-    low = 1 + rng.random(60)
-    nothing, base, good, top = (
-        Score.of("drafts", values) for values in (np.ones(60), low, low + 1.5, np.full(60, 5.0))
-    )
-    marks = of_the_room({"drafts": (nothing, base, good)}, {"drafts": top}).marks[0]
-    dots = [mark["dot"][0] for mark in marks if "dot" in mark]
-    assert dots == pytest.approx([(low.mean() - 1) / 4, (low.mean() + 0.5) / 4])
-    line = [mark["line"] for mark in marks if "line" in mark][1]
-    assert [x for x, _ in line] == pytest.approx([dots[1]] * 2)  # problems differ, the lead doesn't
-    assert {mark["rule"]["x"] for mark in marks if "rule" in mark} == {0, 1}
-    assert "interval" not in next(mark["note"] for mark in marks if "baseline" in str(mark))
+def test_a_picture_grows_and_all_tries_keep_their_rows() -> None:
+    score = Score.of("drafts", [1.0] * 8 + [2.0] * 8 + [6.0] * 8)
+    first, last = tried({"look-up": score}), tried(dict.fromkeys(reversed(TRIES), score))
+    for chart, count in ((first, 1), (last, len(TRIES))):
+        assert [place for place, _ in chart.panels[0]["y"]["ticks"]] == [-i for i in range(7)]
+        marks = read({"panels": [{"marks": chart.marks[0]}]})[0]
+        assert len([mark for mark in marks if "bar" in mark]) == count
+        assert len([mark for mark in marks if "dot" in mark]) == 3 * count
+    assert first.panels[0]["x"] == last.panels[0]["x"]
+    (bar,) = (mark["bar"] for mark in first.marks[0] if "bar" in mark)
+    assert bar[:2] == [0, 3.0]
+    assert (bar[2] + bar[3]) / 2 == -TRIES.index("look-up")
+    assert [mark["dot"][0] for mark in first.marks[0] if "dot" in mark] == [1, 2, 6]
 
 
-def test_a_ruler_has_a_piece_of_each_word_and_needles_at_equal_steps() -> None:
-    marks = ruler(["happy", "sad"], np.array([0.25, 0.75]), 4).marks[0]
-    assert [mark["bar"][:2] for mark in marks if "bar" in mark] == [[0, 0.25], [0.25, 1]] * 2
-    needles = [mark["line"][0][0] for mark in marks if "line" in mark]
-    assert np.diff(needles[:4]) == pytest.approx(0.25)
-    assert needles[4:] == [0.5]
+def test_the_halves_of_a_ruler_are_stretched_and_their_mean_is_the_whole() -> None:
+    marks = ruler(["happy", "sad", "angry"], np.array([0.3, 0.5, 0.2])).marks[0]
+    bars = [mark["bar"] for mark in marks if "bar" in mark]
+    rows = [[bar[1] - bar[0] for bar in bars if bar[2] < -row < bar[3]] for row in range(3)]
+    for row, wide in zip(rows, ([0.3, 0.5, 0.2], [0.6, 0.4], [0.6, 0.4]), strict=True):
+        assert row == pytest.approx(wide)
+    named = [mark["text"] for mark in marks if "text" in mark]
+    assert named[3:] == ["happy 0.6", "sad 0.4", "sad 0.6", "angry 0.4"]
 
 
 # ------------------------------------------------------------------ the table

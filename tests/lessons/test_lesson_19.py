@@ -156,3 +156,22 @@ def test_pictures():
     assert np.ceil(ends[1]).tolist() == [1, 1, 1, 1]
     assert sum("line" in mark for mark in one) == 3
     assert not any("line" in mark for mark in all_at_once)
+
+
+def test_the_rate_rises_where_a_step_stands_above_it_and_falls_behind():
+    (marks,) = charted(lab.offer_figure([0.95, 0.855, 0.4275, 0.38475], 0.25, 0.25))
+    (rates,) = ([y for _, y in mark["line"]] for mark in marks if "line" in mark)
+    steps = [mark for mark in marks if "bar" in mark]
+    assert rates == pytest.approx(
+        [1 / 1.25, 1.95 / 1.5, 2.805 / 1.75, 3.2325 / 2, 3.61725 / 2.25], 1e-4
+    )
+    assert [mark["bar"][3] for mark in steps] == pytest.approx([3.8, 3.42, 1.71, 1.539])
+    above = [mark["bar"][3] > rate for mark, rate in zip(steps, rates[:-1], strict=True)]
+    assert above == [True, True, True, False]
+    assert [mark["fill"] == lab.KEPT for mark in steps] == above
+    assert (np.diff(rates) > 0).tolist() == above
+    offered = lab.Offered()
+    for decides, orders in ((lab.AFTER, [lab.REFUSED]), (lab.BEFORE, [lab.KEPT]), (lab.ALWAYS, [])):
+        flow = charted(offered.chart(offered.compute(decides, 0.7, 0.75)))[0]
+        fills = [mark["fill"] for mark in flow if mark.get("text") == "offer?"]
+        assert [fill for fill in fills if fill != "#FFFFFF"] == orders  # the order that is chosen

@@ -22,8 +22,6 @@ from lablib.course.lessons.lesson_16.scores import Difference, Score
 from lablib.folders import course, write_whole
 from lablib.validation import BadType, BadValue, integer, one_of
 
-import numpy as np
-
 CAPSTONES: dict[str, ModuleType] = {game.NAME: game for game in (stories, sums, drafts)}
 BASELINE, EXAMPLE, ORACLE = "baseline", "one good answer", "the oracle"
 PUBLIC = 1  # the seed whose problems a notebook shows
@@ -118,14 +116,6 @@ def player(capstone: str, which: str) -> Callable[..., Any]:
     from lablib.course.lessons.lesson_16.exercises import EXAMPLES
 
     return EXAMPLES[capstone]
-
-
-def vote_by_turns(which: str, seed: int) -> np.ndarray:
-    """Return what a vote of ours gets in *sums* with each sample of a pool as the first, ``(16,)``.
-
-    ``which`` is "baseline" or "one good answer".
-    """
-    return sums.by_turns(player("sums", which), sums.world(seed))
 
 
 def leaderboard(keep: bool = False, seed: int | None = None) -> "Board":

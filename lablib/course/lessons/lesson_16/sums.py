@@ -110,15 +110,6 @@ def play(vote: Vote, world: World) -> Score:
     return Score.of(NAME, right, samples=drawn / len(right), tokens=spent, budget=world.budget)
 
 
-def by_turns(vote: Vote, world: World) -> np.ndarray:
-    """Return the scores ``(POOL,)`` that a vote gets if each sample of a pool is the first once."""
-    played = []
-    for turn in range(len(world.samples[0])):
-        pools = [pool[turn:] + pool[:turn] for pool in world.samples]
-        played.append(play(vote, World(pools, world.truths, world.budget)).value)
-    return np.array(played)
-
-
 def oracle(world: World) -> Score:
     """Return what a vote gets that knows the answers, and where in a pool each comes first.
 

@@ -32,9 +32,15 @@ def write(
     cache, rows = kv.make(model), [*range(len(prompts))]
     texts: list[list[int]] = [[] for _ in prompts]
     logprobs: list[list[float]] = [[] for _ in prompts]
-    asked = mx.array([list(prompt) for prompt in prompts])
+    each = [*map(tuple, prompts)]
+    read = [*dict.fromkeys(each)]  # a prompt of many rows is read once
+    last = model(mx.array(read), cache=cache)[:, -1]
+    if len(read) < len(rows):
+        shared = [read.index(prompt) for prompt in each]
+        kv.select(cache, shared)
+        last = last[mx.array(shared)]
     for step in range(longest):
-        logits = np.array(model(asked, cache=cache)[:, -1].astype(mx.float32))
+        logits = np.array(last.astype(mx.float32))
         tokens = [int(token) for token in draw(step, rows, logits)]
         chances = log_softmax(logits, axis=-1)[np.arange(len(rows)), tokens]
         for row, token, chance in zip(rows, tokens, chances.tolist(), strict=True):
@@ -46,7 +52,7 @@ def write(
         if len(live) < len(rows):
             kv.select(cache, live)
             rows = [rows[i] for i in live]
-        asked = mx.array([[tokens[i]] for i in live])
+        last = model(mx.array([[tokens[i]] for i in live]), cache=cache)[:, -1]
     return texts, logprobs
 
 

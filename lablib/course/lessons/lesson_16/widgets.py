@@ -1,18 +1,30 @@
-"""The widget of lesson 16: what a vote makes of the samples that were drawn."""
+"""Pictures of lesson 16: what tries got, a ruler in halves, and what a vote makes of samples."""
 
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
+from lablib.course.lessons.lesson_16.drafts import LIMIT
 from lablib.course.lessons.lesson_16.scores import Score
 from lablib.course.lessons.lesson_16.sums import World
 from lablib.course.plots.chart import Chart, ChartExplorer
-from lablib.course.plots.charts import TINTS, WARM, axis, curves, lines, panel
-from lablib.course.plots.dots import dots
+from lablib.course.plots.charts import TINTS, WARM, axis, curves, panel
 from lablib.course.plots.explorer import slider
 from lablib.course.plots.pictures import COLOURS
 from lablib.course.theory.estimators import bootstrap_interval
 
 import numpy as np
+
+KINDS = ("stories", "sums", "edits")  # of the texts of *drafts*, as many of each, in this order
+TRIES = (
+    "no drafts",
+    "look-up",
+    "asks the target",
+    "by heart",
+    "by heart, seed 2",
+    "knows edits",
+    "the oracle",
+)
 
 
 class Voting(ChartExplorer):
@@ -25,7 +37,7 @@ class Voting(ChartExplorer):
         world: the samples of a seed, equally many for each problem.
     """
 
-    MOST, STEP = 2.0, 0.25  # of β
+    MOST, STEP = 2.0, 0.5  # of β
 
     def __init__(self, world: World) -> None:
         answers = np.array([[int(a) if a else -1 for a, _ in pool] for pool in world.samples])
@@ -39,10 +51,11 @@ class Voting(ChartExplorer):
         self.counts = np.arange(1, size + 1)
         self.gain = lru_cache(None)(self._gain)
         betas = np.arange(0, self.MOST + self.STEP, self.STEP)
-        self._low = min(float(self.gain(beta)[1].min()) for beta in betas)  # an axis stays
+        gains = [self.gain(beta)[1:] for beta in betas]
+        self._ends = float(np.min(gains)), float(np.max(gains))  # an axis stays
         super().__init__(
             samples=slider(min(5, size), 1, size, label="samples a problem"),
-            beta=slider(1.0, 0.0, self.MOST, self.STEP, label="weight β"),
+            beta=slider(self.MOST, 0.0, self.MOST, self.STEP, label="weight β"),
         )
 
     def won(self, beta: float) -> np.ndarray:
@@ -82,12 +95,16 @@ class Voting(ChartExplorer):
         }
 
     def chart(self, data: dict[str, Any]) -> Chart:
-        """Draw both curves, their difference with its interval, and the weight of each rank."""
+        """Draw both curves, the weight of each rank, and below the difference with its interval."""
         series = {f"weighted, β = {data['beta']:g}": data["weighted"], "counted": data["counted"]}
-        series["difference, 95 %"] = tuple(data["gain"])
         here = {"rule": {"x": data["samples"]}, "colour": WARM}
-        x, y = axis(1, self.counts[-1], "samples a problem"), axis(self._low, 1, "", (0, 0.5, 1))
-        view = panel("right votes (share)", x, y, series, share=1.3)
+        x = axis(1, self.counts[-1], "samples a problem")
+        view = panel("right votes (share)", x, axis(0, 1, "", (0, 0.5, 1)), series, share=1.3)
+        low, high = self._ends
+        title = "weighted − counted, and its 95 % interval, problem by problem"
+        apart = panel(title, x, axis(min(low, 0), max(high, 0.1)), below=True, high=90)
+        gain = curves(self.counts, {"difference": tuple(data["gain"])}, (3,))
+        even = {"key": "even", "rule": {"y": 0}, "dash": "2 3"}
         bars = []
         for rank, (whole, right) in enumerate(zip(data["whole"], data["right"], strict=True), 1):
             truth = f"{self.right[:, rank - 1].mean():.0%} of these samples are right"
@@ -98,7 +115,8 @@ class Voting(ChartExplorer):
         last, most = self.counts[-1], self.weight(self.MOST).mean(axis=0).max()
         x = axis(0.4, last + 0.6, f"all {last} samples, the surest first", sorted({1, last}))
         why = panel("share of the weight (filled: right samples)", x, axis(0, most))
-        return Chart([view, why], [[*curves(self.counts, series, (0, 1, 3)), here], bars])
+        voted = [*curves(self.counts, series), here]
+        return Chart([view, why, apart], [voted, bars, [*gain, even, {**here}]])
 
     def caption(self, data: dict[str, Any]) -> str:
         """Say what weighting gains at the chosen number of samples, and how right sure ones are."""
@@ -111,69 +129,52 @@ class Voting(ChartExplorer):
         )
 
 
-def beside_theory(counts: list[int], theory: np.ndarray, counted: np.ndarray, gap: Any) -> Chart:
-    """Draw votes of the model beside the author's, and the gap with its interval below.
+def tried(played: Mapping[str, Score]) -> Chart:
+    """Draw what tries at *drafts* got: a bar is the mean of its texts, dots are those of each kind.
 
     Args:
-        counts: samples of a vote, N numbers.
-        theory: how often the author's votes are right, (N,).
-        counted: how often the model's are, (N,).
-        gap: theory less counted, and both ends of its interval, three times (N,).
+        played: some of ``TRIES``, each with its score. All have their row from the beginning, so
+            that a picture can grow and nothing in it moves.
     """
-    series = {"the author, counted": theory, "the model, counted": counted}
-    both = lines(counts, series, "", "right answers (share)")
-    apart = lines(counts, {"gap": gap}, "samples a problem", "author − model, 95 %")
-    apart.marks[0][0]["colour"] = "#333333"  # it is neither of the two lines
-    apart.marks[0].append({"key": "even", "rule": {"y": 0}, "dash": "2 3"})
-    apart.panels[0] |= {"below": True, "high": 120}
-    for each in (both, apart):
-        each.panels[0] |= {"side": 46, "labels": [*series]}  # they share an axis
-    return Chart([*both.panels, *apart.panels], [*both.marks, *apart.marks])
+    marks: list[dict[str, Any]] = [{"rule": {"x": 1}, "dash": "5 3"}]
+    names = []
+    for place, name in enumerate(TRIES):
+        score = played.get(name)
+        names.append((-place, f"{name} {score.value:.2f}" if score else name))
+        if not score:
+            continue
+        note = f"{name}: {score.value:.2f} tokens for the price of a call, all texts alike."
+        bar = [0, score.value, -place - 0.36, -place + 0.36]
+        marks.append({"bar": bar, "fill": "#DDDDDD", "note": note})
+        for k, each in enumerate(np.reshape(score.values, (len(KINDS), -1)).mean(axis=1)):
+            note = f"{name}, {KINDS[k]}: {each:.2f}."
+            dot = {"dot": [float(each), 0.22 * (1 - k) - place], "r": 4.5, "colour": COLOURS[k]}
+            marks.append({**dot, "fill": COLOURS[k], "note": note})
+    x = axis(0, LIMIT + 1, "tokens for the price of a call", range(LIMIT + 2), grid=True)
+    y = axis(0.5 - len(names), 0.5, "", names, bare=True)
+    keys = [("#DDDDDD", "all texts"), *zip(COLOURS, KINDS, strict=False)]
+    title = "dashed: no drafts; dots from above: stories, sums, edits"
+    return Chart([panel(title, x, y, side=170, high=36 * len(names))], [marks], keys)
 
 
-def of_the_room(played: dict[str, tuple[Score, Score, Score]], tops: dict[str, Score]) -> Chart:
-    """Draw how much of its room each answer has taken, from doing nothing to the oracle.
-
-    Args:
-        played: capstone -> scores of who does nothing, the baseline and the good answer.
-        tops: capstone -> the oracle's score.
-    """
-    first: dict[str, tuple[float, ...]] = {}
-    second: dict[str, tuple[float, ...]] = {}
-    for capstone, scores in played.items():
-        nothing, low, high, top = (np.array(s.values) for s in (*scores, tops[capstone]))
-        lead, room = high - low, top - nothing  # of a problem, so that they go together
-        ends = bootstrap_interval(lead, per=room)
-        at = (low - nothing).sum() / room.sum()
-        first[capstone] = (at, at, at)
-        second[capstone] = (at + lead.sum() / room.sum(), *(at + np.array(ends)))
-    series = {"baseline": first, "one good answer": second}
-    name = "share of what there is to gain: 0 does nothing, 1 is the oracle"
-    title = "lines: 95 % of the lead over the baseline, problem by problem"
-    chart = dots(series, name, title, rule=1, ends=(-0.04, 1.04), side=130)
-    chart.marks[0].insert(0, {"rule": {"x": 0}, "dash": "5 3"})
-    return chart
-
-
-def ruler(names: list[str], chances: np.ndarray, stories: int = 12) -> Chart:
-    """Draw chances as a ruler: stories that read it at equal steps, and two with a half for each.
+def ruler(names: list[str], chances: np.ndarray) -> Chart:
+    """Draw chances as a ruler, and below it both of its halves, each stretched to the whole length.
 
     Args:
         names: of the words, in the order of their pieces.
         chances: how long the pieces are, summing to 1.
-        stories: how many needles the first ruler has.
     """
-    ends = np.append(0, np.cumsum(chances)).tolist()
+    ends = np.append(0, np.cumsum(chances))
     marks: list[dict[str, Any]] = []
-    for row in (0, -1):
-        for word, low, high, fill in zip(names, ends, ends[1:], TINTS, strict=False):
-            note = f"“{word}” has the ruler from {low:g} to {high:g}."
-            marks.append({"bar": [low, high, row - 0.25, row + 0.25], "fill": fill, "note": note})
-            marks.append({"text": word, "at": [low + 0.01, row - 0.19]})
-    for i in range(stories):
-        place = (i + 0.5) / stories
-        marks.append({"line": [[place, 0.08], [place, 0.42]], "wide": 2, "colour": "#333333"})
-    marks.append({"line": [[0.5, -1.4], [0.5, -0.6]], "wide": 4, "colour": "#333333"})
-    rows = [(0, f"one number, {stories} needles"), (-1, "a half for each of two")]
-    y = axis(-1.5, 0.5, "", rows, bare=True)
-    return Chart([panel("", axis(0, 1, "the ruler"), y, side=170, high=120)], [marks])
+    for row, (begin, wide) in enumerate(((0, 1), (0, 0.5), (0.5, 0.5))):
+        seen = np.clip((ends - begin) / wide, 0, 1).round(9).tolist()
+        for word, low, high, fill in zip(names, seen, seen[1:], TINTS, strict=False):
+            if high == low:
+                continue
+            note = f"“{word}” has {high - low:.2g} of this ruler."
+            marks.append({"bar": [low, high, -row - 0.3, 0.3 - row], "fill": fill, "note": note})
+            marks.append({"text": f"{word} {high - low:.2g}", "at": [low + 0.01, -row - 0.07]})
+    marks.append({"line": [[0.5, -0.4], [0.5, 0.4]], "wide": 4, "colour": "#333333"})
+    rows = [(0, "the model"), (-1, "one story: the left half"), (-2, "the other: the right half")]
+    y = axis(-2.5, 0.5, "", rows, bare=True)
+    return Chart([panel("", axis(0, 1, "the ruler"), y, side=170, high=140)], [marks])

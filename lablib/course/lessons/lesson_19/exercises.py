@@ -270,6 +270,7 @@ def how_many(confidence, block, reading):
     """
     tokens, stays = 1.0, 1.0
     best, most = 0, tokens / (1 + block)
+    # It looks at all confidences. It may: behind the first that doesn't pay none ever does.
     for n, chance in enumerate(confidence, 1):
         stays *= chance
         tokens += stays

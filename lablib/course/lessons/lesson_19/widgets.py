@@ -6,7 +6,7 @@ from typing import Any
 
 from lablib.course.lessons.lesson_19.continuations import Continuations
 from lablib.course.plots.chart import Chart, ChartExplorer
-from lablib.course.plots.charts import WARM, axis, panel
+from lablib.course.plots.charts import WARM, axis, curves, panel
 from lablib.course.plots.explorer import choice, slider
 from lablib.course.plots.marks import REST
 from lablib.course.plots.pictures import COLOURS, visible
@@ -47,6 +47,33 @@ def forwards_figure(names: Sequence[str], places: int = 4) -> Chart:
         views.append(marks)
     keys = [(PLACE, "a place is filled"), (ARROW, "its word goes into the next forward", "")]
     return Chart(panels, views, keys)
+
+
+def offer_figure(survival: Sequence[float], block: float, reading: float) -> Chart:
+    """Draw what each draft brings for its price as falling steps, and the round's rate as a line.
+
+    Args:
+        survival: of each place of a block, from the first on.
+        block: the price of the block's forward, in plain tokens.
+        reading: the price of reading a draft.
+    """
+    count = len(survival)
+    tokens = 1 + np.append(0, np.cumsum(survival))
+    rates = tokens / (1 + block + reading * np.arange(count + 1))
+    marks: list[dict[str, Any]] = []
+    for n, (brought, without) in enumerate(zip(survival, rates, strict=False), 1):
+        step, pays = brought / reading, brought / reading > without
+        note = f"Draft {n} brings {step:.2f} for its price; without it the rate is {without:.3f}."
+        bar = [n - 0.5, n + 0.5, 0, step]
+        marks.append({"bar": bar, "fill": KEPT if pays else REFUSED, "note": note})
+        marks.append({"text": f"{step:.2f}", "at": [n, max(step - 0.4, 0.05)], "anchor": "middle"})
+    (line,) = curves(np.arange(count + 1) + 0.5, {"the round's rate": rates}, (0,))
+    x = axis(0.5, count + 0.5, "drafts that are offered", range(1, count + 1))
+    top = np.ceil(max(survival) / reading)
+    y = axis(0, top, "", range(int(top) + 1))
+    keys = [(KEPT, "brings more than the rate without it"), (REFUSED, "brings less")]
+    view = panel("tokens for their price", x, y, ["the round's rate"], high=210)
+    return Chart([view], [[*marks, line]], keys)
 
 
 class Agreement(ChartExplorer):
@@ -255,14 +282,16 @@ class Offered(ChartExplorer):
     def chart(self, data: dict[str, Any]) -> Chart:
         """Draw the order of events, what is written within what the target says, and the shares."""
         flow: list[dict[str, Any]] = []
-        for row, looks in enumerate((data["decides"] == AFTER, False)):
+        for row, order in enumerate((AFTER, BEFORE)):
+            looks, chosen = order == AFTER, data["decides"] == order
             middle = ("x", "offer?") if looks else ("offer?", "x")
             for place, event in enumerate(("text, drafts", "q", *middle, "judged")):
                 if place:
-                    late = event == "offer?" and looks
+                    late = event == "offer?" and looks and chosen
                     look = {"colour": ARROW if late else WARM, "wide": 4 if late else 2}
                     flow.append({"line": [[place - 0.58, -row], [place - 0.42, -row]], **look})
-                fill = "#FFFFFF" if event != "offer?" else REFUSED if looks else KEPT
+                asked = event == "offer?" and chosen
+                fill = "#FFFFFF" if not asked else REFUSED if looks else KEPT
                 box = [place - 0.42, place + 0.42, -row - 0.4, -row + 0.4]
                 flow.append({"bar": box, "fill": fill, "edge": "#555555", "text": event})
         bars = []
@@ -273,18 +302,16 @@ class Offered(ChartExplorer):
             outline = {"bar": [i - 0.42, i + 0.42, 0, 0.5], "fill": WARM, "hollow": True}
             bars += [{**outline, "note": note}]
             bars += [{"bar": [i - 0.3, i + 0.3, 0, share], "fill": COLOURS[0], "note": note}]
-            bars += [
-                {"text": f"{share:.2f}", "at": [i, max(share, 0.5) + 0.03], "anchor": "middle"}
-            ]
+            bars += [{"text": f"{share:.2f}", "at": [i, share + 0.03], "anchor": "middle"}]
         ends = []
         for i, (share, colour) in enumerate(
             zip(data["shares"], (KEPT, REFUSED, REST), strict=True)
         ):
             ends.append({"bar": [i - 0.35, i + 0.35, 0, share], "fill": colour})
             ends.append({"text": f"{share:.2f}", "at": [i, share + 0.03], "anchor": "middle"})
-        across, orders = axis(-0.5, 4.5, "", (), bare=True), [(0, "here"), (-1, "right")]
+        across, orders = axis(-0.5, 4.5, "", (), bare=True), [(0, "after the draw"), (-1, BEFORE)]
         rows, title = axis(-1.5, 0.5, "", orders, bare=True), "which comes first (x is the draft)"
-        first = panel(title, across, rows, high=76)
+        first = panel(title, across, rows, high=76, side=105)
         words = axis(-0.6, 1.6, "", [(0, "yes"), (1, "no")], bare=True)
         written = panel("what is written", words, axis(0, 1.1, "", (0, 0.5, 1)), below=True)
         names = axis(-0.6, 2.6, "", [*enumerate(("kept", "refused", "not offered"))], bare=True)
