@@ -24,7 +24,11 @@ from lablib.inference.sampling.text_sampler import TextSampler
 from lablib.inference.speculation.draft_length import FixedLength
 from lablib.inference.speculation.draft_model import as_drafter
 from lablib.inference.speculation.drafter import Drafter
-from lablib.inference.speculation.speculative_iterator import own_reader, speculative_decoder
+from lablib.inference.speculation.speculative_iterator import (
+    check_seeds,
+    own_reader,
+    speculative_decoder,
+)
 from lablib.models.interface import position_table_of
 
 import mlx.core as mx
@@ -156,7 +160,9 @@ class Models:
         return len(self._prompt_readers[0].text)
 
     def check(self, job: Job) -> None:
-        """Refuse a request whose text the draft model could not read."""
+        """Refuse a request whose text the draft model could not read, or others could change."""
+        if self.drafter is not None and job.drafting is not None:
+            check_seeds(self.drafter, job.drafting.rule, job.request.options)
         for model in self.models[1:]:
             request = job.request
             arguments.check_lengths(model, request.prompts, request.lengths, name="draft model")
