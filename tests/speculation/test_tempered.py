@@ -1,5 +1,8 @@
 """A drafter's own temperature: which q it draws from, and that nothing else is changed."""
 
+import asyncio
+
+import lablib
 from lablib.cache import kv
 from lablib.inference.completions import speculative_batch
 from lablib.inference.decoding.token_iterator import TokenIterator
@@ -7,6 +10,7 @@ from lablib.inference.sampling import transforms
 from lablib.inference.sampling.options import SamplerOptions
 from lablib.inference.speculation import (
     Block,
+    Drafter,
     DraftModel,
     EarlyExit,
     Head,
@@ -133,6 +137,30 @@ def test_rows_of_a_batch_are_the_same_alone_whatever_their_temperatures():
                 model, drafter, prompt, temperature=hot, seed=4, stream=i, **how
             )
             assert [token.id for token in text] == rows[i]
+
+
+class Remembering(DraftModel):
+    """Remembers its texts, and can't join others'."""
+
+    def select(self, rows):
+        super().select(rows)
+
+    extend = Drafter.extend
+
+
+@pytest.mark.parametrize("kind", [DraftModel, Remembering])
+def test_an_engine_writes_the_text_that_is_written_alone(kind):
+    model, tokenizer = lablib.load("target")
+    drafter = Tempered(kind(lablib.load("draft")[0]), 0.5)
+    texts = ["On a sunny day,", "sum 7 3 9 0 4 8:", "On"]
+    how = {"max_tokens": 16, "stop_tokens": (), "temperature": 0.8, "seed": 1, "rule": "match"}
+    alone = [lablib.generate(model, tokenizer, each, draft_model=drafter, **how) for each in texts]
+
+    async def serve():
+        async with lablib.Engine(model, tokenizer, drafter) as engine:
+            return await asyncio.gather(*[engine.generate(each, **how) for each in texts])
+
+    assert asyncio.run(serve()) == alone
 
 
 @pytest.mark.parametrize(

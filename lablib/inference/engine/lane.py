@@ -140,11 +140,11 @@ class Models:
     def _add_drafter(self, drafter: Drafter, trial: Rewinder) -> None:
         self.drafter = drafter
         own = own_reader(drafter, trial)
-        drafter.begin(trial, own, 1)  # refuses a target that does not fit
+        begun = drafter.begin(trial, own, 1)  # refuses a target that does not fit
         if own is not None:
             self.models.append(own.model)
             self._shares = self._shares and can_batch(drafter.model, own.cache)
-        kind: Any = type(drafter)
+        kind: Any = type(begun)  # perhaps of the drafter inside another
         extends = kind.select is Drafter.select or kind.extend is not Drafter.extend
         self._shares = self._shares and drafter.batches and not drafter.trees and extends
         if not self._shares:
