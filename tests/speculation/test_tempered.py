@@ -6,6 +6,7 @@ import lablib
 from lablib.cache import kv
 from lablib.inference.completions import speculative_batch
 from lablib.inference.decoding.token_iterator import TokenIterator
+from lablib.inference.engine.lane import Models
 from lablib.inference.sampling import transforms
 from lablib.inference.sampling.options import SamplerOptions
 from lablib.inference.speculation import (
@@ -139,8 +140,8 @@ def test_rows_of_a_batch_are_the_same_alone_whatever_their_temperatures():
             assert [token.id for token in text] == rows[i]
 
 
-class Remembering(DraftModel):
-    """Remembers its texts, and can't join others'."""
+class Alone(DraftModel):
+    """Remembers its texts, and says not how others join them."""
 
     def select(self, rows):
         super().select(rows)
@@ -148,19 +149,25 @@ class Remembering(DraftModel):
     extend = Drafter.extend
 
 
-@pytest.mark.parametrize("kind", [DraftModel, Remembering])
-def test_an_engine_writes_the_text_that_is_written_alone(kind):
+def test_an_engine_writes_the_text_that_is_written_alone():
     model, tokenizer = lablib.load("target")
-    drafter = Tempered(kind(lablib.load("draft")[0]), 0.5)
-    texts = ["On a sunny day,", "sum 7 3 9 0 4 8:", "On"]
-    how = {"max_tokens": 16, "stop_tokens": (), "temperature": 0.8, "seed": 1, "rule": "match"}
-    alone = [lablib.generate(model, tokenizer, each, draft_model=drafter, **how) for each in texts]
+    draft, _ = lablib.load("draft")
+    drafter = Tempered(draft, 0.5)
+    how = {"stop_tokens": (), "temperature": 0.8, "seed": 1, "rule": "match"}
+    texts = {"On a sunny day,": 8, "sum 7 3 9 0 4 8:": 40, "On": 16}
+    alone = [
+        lablib.generate(model, tokenizer, each, draft_model=drafter, max_tokens=n, **how)
+        for each, n in texts.items()
+    ]
 
     async def serve():
-        async with lablib.Engine(model, tokenizer, drafter) as engine:
-            return await asyncio.gather(*[engine.generate(each, **how) for each in texts])
+        async with lablib.Engine(model, tokenizer, drafter, max_batch=2) as engine:  # one joins
+            asked = [engine.generate(each, max_tokens=n, **how) for each, n in texts.items()]
+            return await asyncio.gather(*asked)
 
     assert asyncio.run(serve()) == alone
+    shares = [Models(model, Tempered(kind(draft), 0.5), 9)._shares for kind in (DraftModel, Alone)]
+    assert shares == [True, False]
 
 
 @pytest.mark.parametrize(
