@@ -2,7 +2,8 @@
 
 A list that is copied needs no draft model, a new sentence does, and one text has both. So each
 round first asks a look-up, by runs so long that it is seldom wrong, and where it finds nothing a
-draft model. (In SuffixDecoding, Oliaro et al. 2024, 2411.04975, EAGLE-3 may stand second.)
+draft model. (Arctic Inference puts the look-up of SuffixDecoding, Oliaro et al. 2024, 2411.04975,
+before a trained drafter so.)
 
 Who drafts hangs on what was written, before anything is drawn. A looked-up token comes without a q,
 and is judged as certain; the model's come with theirs. So each round is lossless as it is.
