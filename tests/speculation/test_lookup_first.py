@@ -47,6 +47,7 @@ def check_caches(iterator, model, text):
 KINDS = ["model", "first layers", "head", "block", "tree", "tempered", "look-up"]
 
 
+@pytest.mark.grid(lambda kind, how: ("seed" in how) == (kind in ("model", "head", "tree")))
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("how", [{"temperature": 0.0}, {"rule": "match", "seed": 5}], ids=str)
 def test_text_and_caches_are_those_of_plain_decoding(kind, how):

@@ -69,6 +69,7 @@ def proposals(monkeypatch, model, drafter, **options):
     return made
 
 
+@pytest.mark.grid(lambda kind, options: (len(options) == 2) == (kind in ("model", "block")))
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(
     "options", [{}, {"temperature": 0.7, "top_p": 0.9}, {"temperature": 1.4, "min_p": 0.1}], ids=str
@@ -84,6 +85,7 @@ def test_it_draws_from_the_drafts_logits_at_its_own_temperature(monkeypatch, kin
         assert float(mx.min(mx.take_along_axis(each.q, each.tokens[..., None], axis=-1))) > 0
 
 
+@pytest.mark.grid(lambda kind: kind in ("model", "tree"))
 @pytest.mark.parametrize("kind", KINDS)
 def test_at_the_requests_temperature_it_is_the_drafter_itself(kind):
     model = target("llama3", peak=1)
@@ -110,6 +112,7 @@ def test_at_0_it_proposes_the_best_and_no_q(monkeypatch, kind):
             assert each.tokens.tolist() == mx.argmax(each.logits, axis=-1).tolist()
 
 
+@pytest.mark.grid(lambda kind, how: ("seed" in how) == (kind in ("model", "head")))
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("how", [{"temperature": 0.0}, {"rule": "match", "seed": 5}], ids=str)
 def test_text_and_caches_are_those_of_plain_decoding(kind, how):
