@@ -50,7 +50,11 @@ def explorer(monkeypatch: Any) -> Callable[..., np.ndarray]:
         kept, following = exactly(rules.coupled, [p, p], [q], [draft])
         return kept[0] * following[0] + kept[1] * np.eye(SIZE)[draft]
 
+    best = TextSampler.draw
+
     def target_tokens(sampler, scores, drafts):
+        if sampler.greedy:  # a drafter's at temperature 0: there is nothing to explore
+            return best(sampler, scores, drafts)
         p = np.array(sampler.probabilities(scores, drafts)[0])
         written = []
         drafted = [[]] * len(p) if drafts is None else drafts.tolist()
@@ -64,6 +68,7 @@ def explorer(monkeypatch: Any) -> Callable[..., np.ndarray]:
                     row = after(limit[place], raced.get(place, looked_up)[number], row)
                 tokens.append(choose(number, row) if agreed else 0)
             written.append(tokens)
+        raced.clear()  # what is looked up in the next round takes no noise
         return mx.array(written, mx.int32), mx.ones((len(p), p.shape[1]), mx.bool_)
 
     monkeypatch.setattr(transforms, "draw", draw)
