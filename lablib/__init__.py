@@ -55,10 +55,11 @@ __getattr__, __dir__, __all__ = exports(
         "lablib.machine.backend": "set_threads",
         "lablib.course": "check hint progress solution",
         "lablib.inference": (
-            "AdaptiveLength AsyncMlxLM Block Drafter EarlyExit Head NGram Proposal Sampler "
-            "SamplerOptions SpeculativeTokenIterator TokenIterator Tree best_of_n best_of_n_many "
-            "logprobs majority_vote pass_at_k sample_many sample_n sampled_by samples "
-            "speculative_batch speculative_decode speculative_sample_n vote_many vote_until"
+            "AdaptiveLength AsyncMlxLM Block Drafter EarlyExit Head LookupFirst NGram NGramPool "
+            "Proposal Sampler SamplerOptions SpeculativeTokenIterator Tempered TokenIterator Tree "
+            "best_of_n best_of_n_many logprobs majority_vote pass_at_k sample_many sample_n "
+            "sampled_by samples speculative_batch speculative_decode speculative_sample_n "
+            "vote_many vote_until"
         ),
         "lablib.machine.doctor": "doctor",
         "lablib.course.lessons.lesson_08.enumeration": "bias",

@@ -21,11 +21,14 @@ from lablib.inference import Block as Block
 from lablib.inference import Drafter as Drafter
 from lablib.inference import EarlyExit as EarlyExit
 from lablib.inference import Head as Head
+from lablib.inference import LookupFirst as LookupFirst
 from lablib.inference import NGram as NGram
+from lablib.inference import NGramPool as NGramPool
 from lablib.inference import Proposal as Proposal
 from lablib.inference import Sampler as Sampler
 from lablib.inference import SamplerOptions as SamplerOptions
 from lablib.inference import SpeculativeTokenIterator as SpeculativeTokenIterator
+from lablib.inference import Tempered as Tempered
 from lablib.inference import TokenIterator as TokenIterator
 from lablib.inference import Tree as Tree
 from lablib.inference import best_of_n as best_of_n

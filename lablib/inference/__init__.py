@@ -67,8 +67,8 @@ __getattr__, __dir__, __all__ = exports(
         "lablib.inference.likelihood": "logprobs",
         "lablib.inference.sampling": "SampleResult Sampler SamplerOptions sampled_by",
         "lablib.inference.speculation": (
-            "AdaptiveLength Block Costs DraftModel Drafter EarlyExit FixedLength Head NGram "
-            "Proposal SpeculativeTokenIterator Tree speculative_decode"
+            "AdaptiveLength Block Costs DraftModel Drafter EarlyExit FixedLength Head LookupFirst "
+            "NGram NGramPool Proposal SpeculativeTokenIterator Tempered Tree speculative_decode"
         ),
         "lablib.inference.steering": (
             "Budget GiveUp Grammar GrammarDrafter Particles Vocabulary beam_search best_first "

@@ -32,9 +32,12 @@ from lablib.inference.speculation import Drafter as Drafter
 from lablib.inference.speculation import EarlyExit as EarlyExit
 from lablib.inference.speculation import FixedLength as FixedLength
 from lablib.inference.speculation import Head as Head
+from lablib.inference.speculation import LookupFirst as LookupFirst
 from lablib.inference.speculation import NGram as NGram
+from lablib.inference.speculation import NGramPool as NGramPool
 from lablib.inference.speculation import Proposal as Proposal
 from lablib.inference.speculation import SpeculativeTokenIterator as SpeculativeTokenIterator
+from lablib.inference.speculation import Tempered as Tempered
 from lablib.inference.speculation import Tree as Tree
 from lablib.inference.speculation import speculative_decode as speculative_decode
 from lablib.inference.steering import Budget as Budget

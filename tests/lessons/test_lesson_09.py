@@ -130,6 +130,20 @@ def test_texts_are_written_once_and_raced() -> None:
     assert all(0 < time < 60 for took in seconds["some"].values() for time in took)
 
 
+def test_ways_that_take_turns_are_counted() -> None:
+    options = {"max_tokens": 6, "stop_tokens": (), "temperature": 0.0}
+    drafters = {"model": tiny(), "look-up": NGram()}
+    found = rounds.in_turn(tiny(), [[0, 1], [1, 0]], drafters, **options)
+    assert [*found] == ["plain", "model", "look-up"]
+    assert {each.tokens for each in found.values()} == {12}
+    plain, model = found["plain"], found["model"]
+    assert [plain.drafts, found["look-up"].drafts] == [0, 0]
+    assert model.calls < plain.calls
+    assert model.drafts > 0
+    assert model.per_call == 12 / model.calls
+    assert all(0 < each.pace < 1e9 for each in found.values())
+
+
 def test_rows_written_together_are_counted() -> None:
     found = rounds.together(tiny(), tiny(), [0, 1], 3, max_tokens=11, seed=1, stop_tokens=())
     assert found.rows == 3

@@ -2,6 +2,7 @@
 
 import mlx.core as mx
 import pytest
+from oracles.explored import explorer
 
 
 @pytest.fixture
@@ -13,3 +14,9 @@ def uncompiled():
     mx.disable_compile()
     yield
     mx.enable_compile()
+
+
+@pytest.fixture
+def explored(monkeypatch, uncompiled):
+    """Explore all that speculation can write: see ``oracles/explored.py``."""
+    return explorer(monkeypatch)

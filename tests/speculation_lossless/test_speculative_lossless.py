@@ -1,15 +1,13 @@
 """Losslessness through the engine: every path it can take is enumerated, with its real code.
 
-The judge's random draws are replaced by an exploration of all of them; models, caches, sampler,
-rule, rewinding and iterator are the library's, in float32.
+The judge's random draws are replaced by an exploration of all of them (``oracles/explored.py``);
+models, caches, sampler, rule, rewinding and iterator are the library's, in float32.
 """
 
 import itertools
 from dataclasses import replace
 
 from lablib.cache.rewind_batch import can_batch
-from lablib.course.lessons.lesson_08.enumeration import exactly
-from lablib.inference.completions import speculative_batch
 from lablib.inference.sampling import transforms
 from lablib.inference.sampling.options import SamplerOptions
 from lablib.inference.sampling.text_sampler import TextSampler
@@ -24,83 +22,12 @@ import mlx.core as mx
 import numpy as np
 import pytest
 from oracles.enumeration import Language, joint
+from oracles.explored import PROMPT, SIZE, N
 from oracles.speculation import near, target
 from oracles.tables import Exploration, TableModel, WrittenModel
 
-PROMPT, SIZE, N = (1, 0, 1), 3, 3
 PENALTIES = {"repeat_penalty": 1.6, "presence_penalty": 0.3, "frequency_penalty": 0.4}
 OPTIONS = [{}, {"temperature": 0.7, "top_p": 0.8}, {**PENALTIES, "min_p": 0.1}]
-
-
-@pytest.fixture
-def explored(monkeypatch, uncompiled):
-    """All that speculation can write, with probabilities: ``(V,) * N``."""
-    exploration, raced = Exploration(), {}
-
-    def choose(number, weights):
-        """Sequence 0 is explored; the others of a batch take what is likeliest."""
-        return exploration.choose(weights) if number == 0 else int(np.argmax(weights))
-
-    def numbers(sampler, first, n=1, size=0):
-        """Instead of a random number the sequence's own, so that ``draw`` knows whose it draws."""
-        return mx.array([[row] * n for row in range(len(sampler.rows))])
-
-    def draw(weights, number):
-        drawn = zip(number[:, 0].tolist(), np.array(weights), strict=True)
-        return mx.array([[choose(*each)] for each in drawn], mx.int32)
-
-    def race(sampler, weights, drafts):
-        """Draw a draft under shared noise, and note from what: the target's token depends on it."""
-        ahead = 0 if drafts is None else drafts.shape[1]
-        if not ahead:
-            raced.clear()
-        raced[ahead] = dict(enumerate(np.array(weights[:, 0])))
-        return draw(weights[:, 0], numbers(sampler, 0))
-
-    def after(draft, q, p):
-        """The target's token when the draft is known: what the noise is known to be."""
-        kept, following = exactly(rules.coupled, [p, p], [q], [draft])
-        return kept[0] * following[0] + kept[1] * np.eye(SIZE)[draft]
-
-    def target_tokens(sampler, scores, drafts):
-        p = np.array(sampler.probabilities(scores, drafts)[0])
-        written = []
-        drafted = [[]] * len(p) if drafts is None else drafts.tolist()
-        for number, (rows, limit) in enumerate(zip(p, drafted, strict=True)):
-            tokens = []
-            for place, row in enumerate(rows):
-                agreed = tokens[: len(limit)] == limit[: len(tokens)]
-                # After the first disagreement nothing depends on the draws any more.
-                if sampler.coupled and agreed and place < len(limit):
-                    looked_up = {number: np.eye(SIZE)[limit[place]]}
-                    row = after(limit[place], raced.get(place, looked_up)[number], row)
-                tokens.append(choose(number, row) if agreed else 0)
-            written.append(tokens)
-        return mx.array(written, mx.int32), mx.ones((len(p), p.shape[1]), mx.bool_)
-
-    monkeypatch.setattr(transforms, "draw", draw)
-    monkeypatch.setattr(TextSampler, "numbers", numbers)
-    monkeypatch.setattr(TextSampler, "draw", target_tokens)
-    monkeypatch.setattr(TextSampler, "race", race)
-
-    def explore(rule, drafter, options, gamma=2, beside=None):
-        def program():
-            raced.clear()
-            model, draft = drafter()
-            given = {"max_tokens": N, "draft_tokens": gamma, "rule": rule, **options}
-            if beside is not None:
-                return tuple(speculative_batch(model, draft, [PROMPT, beside], **given).tokens[0])
-            iterator = SpeculativeTokenIterator(model, draft, PROMPT, **given)
-            tokens = tuple(token.id for token in iterator)
-            assert iterator.cache[0].offset == len(PROMPT) + N - 1
-            return tokens
-
-        out = np.zeros((SIZE,) * N)
-        for tokens, weight in exploration.run(program).items():
-            out[tokens] = weight
-        return out
-
-    return explore
 
 
 TARGET, DRAFT = (Language(SIZE, seed).scores for seed in (5, 77))

@@ -24,7 +24,11 @@ from lablib.inference.sampling.text_sampler import TextSampler
 from lablib.inference.speculation.draft_length import FixedLength
 from lablib.inference.speculation.draft_model import as_drafter
 from lablib.inference.speculation.drafter import Drafter
-from lablib.inference.speculation.speculative_iterator import own_reader, speculative_decoder
+from lablib.inference.speculation.speculative_iterator import (
+    check_seeds,
+    own_reader,
+    speculative_decoder,
+)
 from lablib.models.interface import position_table_of
 
 import mlx.core as mx
@@ -136,11 +140,11 @@ class Models:
     def _add_drafter(self, drafter: Drafter, trial: Rewinder) -> None:
         self.drafter = drafter
         own = own_reader(drafter, trial)
-        drafter.begin(trial, own, 1)  # refuses a target that does not fit
+        begun = drafter.begin(trial, own, 1)  # refuses a target that does not fit
         if own is not None:
             self.models.append(own.model)
             self._shares = self._shares and can_batch(drafter.model, own.cache)
-        kind: Any = type(drafter)
+        kind: Any = type(begun)  # perhaps of the drafter inside another
         extends = kind.select is Drafter.select or kind.extend is not Drafter.extend
         self._shares = self._shares and drafter.batches and not drafter.trees and extends
         if not self._shares:
@@ -156,7 +160,9 @@ class Models:
         return len(self._prompt_readers[0].text)
 
     def check(self, job: Job) -> None:
-        """Refuse a request whose text the draft model could not read."""
+        """Refuse a request whose text the draft model could not read, or others could change."""
+        if self.drafter is not None and job.drafting is not None:
+            check_seeds(self.drafter, job.drafting.rule, job.request.options)
         for model in self.models[1:]:
             request = job.request
             arguments.check_lengths(model, request.prompts, request.lengths, name="draft model")

@@ -12,11 +12,14 @@ __getattr__, __dir__, __all__ = exports(
         "lablib.inference.speculation.draft_tree": "Tree",
         "lablib.inference.speculation.drafter": "Drafter",
         "lablib.inference.speculation.early_exit": "EarlyExit first_layers",
+        "lablib.inference.speculation.lookup_first": "LookupFirst",
         "lablib.inference.speculation.ngram": "NGram",
+        "lablib.inference.speculation.ngram_pool": "NGramPool",
         "lablib.inference.speculation.proposal": "Proposal",
         "lablib.inference.speculation.speculative_iterator": (
             "SpeculativeTokenIterator speculative_decode"
         ),
+        "lablib.inference.speculation.tempered": "Tempered",
         "lablib.inference.speculation.trained_head": "Head",
     },
 )

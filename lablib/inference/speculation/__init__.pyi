@@ -9,8 +9,11 @@ from lablib.inference.speculation.draft_tree import Tree as Tree
 from lablib.inference.speculation.drafter import Drafter as Drafter
 from lablib.inference.speculation.early_exit import EarlyExit as EarlyExit
 from lablib.inference.speculation.early_exit import first_layers as first_layers
+from lablib.inference.speculation.lookup_first import LookupFirst as LookupFirst
 from lablib.inference.speculation.ngram import NGram as NGram
+from lablib.inference.speculation.ngram_pool import NGramPool as NGramPool
 from lablib.inference.speculation.proposal import Proposal as Proposal
 from lablib.inference.speculation.speculative_iterator import SpeculativeTokenIterator as SpeculativeTokenIterator
 from lablib.inference.speculation.speculative_iterator import speculative_decode as speculative_decode
+from lablib.inference.speculation.tempered import Tempered as Tempered
 from lablib.inference.speculation.trained_head import Head as Head

@@ -32,6 +32,9 @@ How many tokens may be offered may hang on
 
 So ``Proposal`` takes no ``q`` without ``blind=True``, which says so; and a draft model's length is
 asked for in ``offers``, before the token is drawn.
+
+Where guesses come from other texts, too (``shared``), no seed's text may hang on them: with a seed
+and a temperature above 0 such a drafter is refused under ``rejection``, ``block`` and the like.
 """
 
 from collections.abc import Callable, Sequence
@@ -58,6 +61,7 @@ class Drafter:
         in_target_cache: it works with the target's cache or states, so the target reads first.
         batches: it can draft for several texts at once.
         trees: its proposals may have ``parents``.
+        shared: its guesses hang on other texts, too.
         offers: written as a method of what drafts token by token (a draft model, its first layers,
             a head): ``offers(logits, before)`` says of each text whether one more token is offered,
             or None: of all. It is asked before the token is drawn, by the ``logits (B, V)`` that it
@@ -80,6 +84,7 @@ class Drafter:
     in_target_cache = False
     batches = True
     trees = False
+    shared = False
     offers: Offers | None = None
 
     def propose(self, texts: Texts, limits: Limits, sampler: TextSampler) -> Proposal | None:

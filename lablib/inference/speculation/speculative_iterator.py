@@ -19,15 +19,17 @@ from lablib.inference.decoding.decoder import Decoder
 from lablib.inference.decoding.rows import Verdict, with_ratios
 from lablib.inference.decoding.token_iterator import DecodingIterator
 from lablib.inference.keywords import DecodeKeywords, SamplerKeywords, described
+from lablib.inference.sampling.options import SamplerOptions
 from lablib.inference.sampling.processors import LogitsProcessor
 from lablib.inference.sampling.text_sampler import TextSampler
 from lablib.inference.speculation.draft_length import as_length
 from lablib.inference.speculation.draft_model import as_drafter
 from lablib.inference.speculation.drafter import Drafter
-from lablib.inference.speculation.judge import Judge
+from lablib.inference.speculation.judge import Judge, plays_out
 from lablib.inference.speculation.rules import Rule, named
 from lablib.inference.speculation.shared_ids import fitted
 from lablib.inference.speculation.tree_judge import TreeJudge
+from lablib.inference.speculation.tree_rules import tree_plays_out
 from lablib.models.interface import vocab_size_of
 from lablib.unknown_options import check_options
 from lablib.validation import BadValue, flag, integer
@@ -166,11 +168,28 @@ def speculative_decoder(
     closable: bool = False,
 ) -> Decoder:
     """Return a decoder whose rounds begin with drafts."""
+    check_seeds(drafter, rule, request.options)
     coupled = rule == "coupled"
     sampler = TextSampler(request.processors, coupled, request.n_known)
     kind = TreeJudge if drafter.trees else Judge
     judge = kind(sampler, rule, vocab_size_of(target), trace)
     return Decoder(sampler, judge, length, closable=closable, label=lambda row: "target")
+
+
+def check_seeds(drafter: Drafter, rule: str | Rule, options: Sequence[SamplerOptions]) -> None:
+    """Refuse a seed whose text would hang on what others left in a drafter's memory.
+
+    It doesn't where the target's own tokens decide. Without a seed the guesses hang on no number
+    that judges them.
+    """
+    decides = tree_plays_out if drafter.trees else plays_out
+    if not drafter.shared or decides(rule, False):
+        return
+    for each in options:
+        if each.temperature and each.seed is not None and each.seed >= 0:
+            kind, allowed = type(drafter).__name__, "'match' or 'coupled', or seed None"
+            why = f"as a {kind} remembers other texts"
+            raise BadValue(f"rule must be {allowed}, {why}, got {rule!r} and seed {each.seed}")
 
 
 def own_reader(

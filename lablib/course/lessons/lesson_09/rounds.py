@@ -3,7 +3,7 @@
 import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from typing import Any
 
 from lablib.course.replay.measure import clock, measure_costs
@@ -115,6 +115,66 @@ def race(
                 alone = alone or tokens
                 assert tokens == alone, f"{name} wrote another text"
     return seconds
+
+
+@dataclass(frozen=True)
+class Spent:
+    """What some texts took.
+
+    Attributes:
+        tokens: how many were written.
+        calls: forwards of the target.
+        drafts: forwards of the draft model.
+        seconds: as ``race`` counts them.
+    """
+
+    tokens: int = 0
+    calls: int = 0
+    drafts: int = 0
+    seconds: float = 0.0
+
+    @property
+    def per_call(self) -> float:
+        """Return the tokens that a call of the target yields."""
+        return self.tokens / self.calls
+
+    @property
+    def pace(self) -> float:
+        """Return the tokens a second."""
+        return self.tokens / self.seconds
+
+    def __add__(self, other: "Spent") -> "Spent":
+        return Spent(*(a + b for a, b in zip(astuple(self), astuple(other), strict=True)))
+
+
+def in_turn(
+    target: Any, prompts: Sequence[Sequence[int]], drafters: Mapping[str, Any], **options: Any
+) -> dict[str, Spent]:
+    """Write a text behind each prompt, plainly and with each drafter in turn; texts may be sampled.
+
+    Args:
+        target: writes.
+        prompts: ids.
+        drafters: name -> drafter or draft model.
+        options: of the iterators.
+
+    Returns:
+        Way, "plain" the first -> what its texts took.
+    """
+    now = clock()
+    ways = {"plain": None, **drafters}
+    spent = dict.fromkeys(ways, Spent())
+    for prompt, (name, drafter) in itertools.product(prompts, ways.items()):
+        start = now()
+        text: Any = (
+            TokenIterator(target, prompt, **options)
+            if drafter is None
+            else SpeculativeTokenIterator(target, drafter, prompt, draft_tokens=GAMMA, **options)
+        )
+        written = len(list(text))
+        calls, drafts = text.stats["target_calls"], text.stats.get("draft_calls", 0)
+        spent[name] += Spent(written, calls, drafts, now() - start)
+    return spent
 
 
 @dataclass(frozen=True)
