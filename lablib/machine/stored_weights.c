@@ -28,8 +28,8 @@
    258 times as long. A group below 2^-100 counts as zeros. One NaN or infinity in a row makes all
    its numbers NaN.
 
-   `stored_naive` is this definition. What makes the other fast: eight columns of W lie in the lanes
-   of a vector, so nothing is added across lanes; and W comes from memory once for all rows. */
+   `stored_naive` is this definition. What makes the other fast: 16 columns of W lie in the lanes
+   of two vectors, so nothing is added across lanes; and W comes from memory once for all rows. */
 
 #include <stddef.h>
 #include <stdint.h>
@@ -38,14 +38,17 @@
 #include <immintrin.h>
 #endif
 
-enum { COLUMNS = 8 };     /* of W in a strip: as many lanes has a vector of 32 bytes */
+enum { LANES = 8 };       /* numbers in a vector of 32 bytes */
+enum { HALVES = 2 };      /* vectors side by side: what they are multiplied by is loaded once */
+enum { COLUMNS = 16 };    /* of W in a strip, in these lanes: 64 bytes, a line of a cache */
 enum { PAIR = 2 };        /* codes of a lane, neighbours along k: one instruction adds two products */
 #if defined(__AVX512VL__) || defined(__aarch64__)
 enum { UP = 8 };          /* rows of x at a time, whose sums stay in 32 registers */
 #else
 enum { UP = 4 };          /* in 16 */
 #endif
-enum { CHAINS = 2 };      /* sums of a row in turns, as an addition waits for the one before it */
+enum { CHAINS = 2 };      /* sums of a row in turns, as an addition waits for the one before it; */
+enum { ENOUGH = 2 };      /* more rows than these are turns enough */
 enum { FEW = 16 };        /* rows, for which codes are not taken apart beforehand */
 enum { AHEAD = 4096 };    /* bytes that are asked for before they are needed */
 enum { LARGEST = 32767 }; /* of q */
@@ -101,14 +104,15 @@ static void round_group(const float *x, int group, int16_t *q, float *step, floa
     *sum = *step * (float)total;
 }
 
-static rounded round_rows(const product *p, void *space) {
-    size_t n = (size_t)p->rows * p->depth, groups = n / p->group;
-    rounded x = {(int16_t *)space, NULL, NULL};
-    x.step = (float *)((char *)space + (n * sizeof(int16_t) + 31) / 32 * 32);
-    x.sum = x.step + groups;
+/* Round rows of x, into `space`: its first bytes are theirs. */
+static rounded round_rows(const float *x, int rows, int depth, int group, void *space) {
+    size_t n = (size_t)rows * depth, groups = n / group;
+    rounded to = {(int16_t *)space, NULL, NULL};
+    to.step = (float *)((char *)space + (n * sizeof(int16_t) + 31) / 32 * 32);
+    to.sum = to.step + groups;
     for (size_t g = 0; g < groups; g++)
-        round_group(p->x + g * p->group, p->group, x.q + g * p->group, x.step + g, x.sum + g);
-    return x;
+        round_group(x + g * group, group, to.q + g * group, to.step + g, to.sum + g);
+    return to;
 }
 
 /* Return how many bytes of `space` the products below need: for x, and one strip of W. */
@@ -119,7 +123,7 @@ size_t stored_space(int rows, int depth, int group) {
 }
 
 void stored_naive(const product *p, void *space) {
-    rounded x = round_rows(p, space);
+    rounded x = round_rows(p->x, p->rows, p->depth, p->group, space);
     int groups = p->depth / p->group;
     for (int row = 0; row < p->rows; row++)
         for (int c = 0; c < p->columns; c++) {
@@ -159,38 +163,43 @@ INLINE ints add_pair(ints sums, words codes, const int16_t *q) {
    many bits: 16 where they are unpacked. */
 INLINE void tile(const product *p, const rounded *x, int strip, int row, const uint16_t *codes,
                  const int bits, const int rows) {
-    const int per = PAIR * 16 / bits;
+    const int per = PAIR * 16 / bits, chains = rows > ENOUGH ? 1 : CHAINS;
     int groups = p->depth / p->group;
     const float *scales = p->scales + (size_t)strip * groups * COLUMNS;
     const float *minima = p->minima + (size_t)strip * groups * COLUMNS;
     const int16_t *q = x->q + (size_t)row * p->depth;
     const float *step = x->step + (size_t)row * groups, *sum = x->sum + (size_t)row * groups;
-    floats y[UP] = {0};
-    for (int g = 0; g < groups; g++) {
-        ints sums[CHAINS][UP] = {0};
+    floats y[HALVES][UP] = {0};
+    for (int g = 0; g < groups; g++, scales += COLUMNS, minima += COLUMNS) {
+        ints sums[CHAINS][HALVES][UP] = {0};
         for (int k = g * p->group; k < (g + 1) * p->group; k += per) {
-            words packed = *(const words *)codes;
+            const words *packed = (const words *)codes;
             if (bits < 16) __builtin_prefetch((const char *)codes + AHEAD, 0, 2);
             codes += COLUMNS * PAIR;
-            for (int n = 0; n < per / PAIR; n++) {
-                words apart = packed >> n * bits & (uint16_t)((1 << bits) - 1);
-                ints *chain = sums[n % CHAINS];
-                for (int i = 0; i < rows; i++)
-                    chain[i] = add_pair(chain[i], apart, q + (size_t)i * p->depth + k + PAIR * n);
+            for (int n = 0; n < per / PAIR; n++)
+                for (int half = 0; half < HALVES; half++) {
+                    words apart = packed[half] >> n * bits & (uint16_t)((1 << bits) - 1);
+                    ints *chain = sums[n % chains][half];
+                    for (int i = 0; i < rows; i++)
+                        chain[i] = add_pair(chain[i], apart, q + (size_t)i * p->depth + k + PAIR * n);
+                }
+        }
+        for (int half = 0; half < HALVES; half++) {
+            floats scale = ((const floats *)scales)[half], minimum = ((const floats *)minima)[half];
+            for (int i = 0; i < rows; i++) {
+                ints whole = sums[0][half][i] + sums[1][half][i];
+                floats total = __builtin_convertvector(whole, floats);
+                y[half][i] += scale * step[(size_t)i * groups + g] * total;
+                y[half][i] += minimum * sum[(size_t)i * groups + g];
             }
         }
-        floats scale = *(const floats *)(scales + (size_t)g * COLUMNS);
-        floats minimum = *(const floats *)(minima + (size_t)g * COLUMNS);
-        for (int i = 0; i < rows; i++) {
-            floats total = __builtin_convertvector(sums[0][i] + sums[1][i], floats);
-            y[i] += scale * step[(size_t)i * groups + g] * total;
-            y[i] += minimum * sum[(size_t)i * groups + g];
-        }
     }
-    int left = p->columns - strip * COLUMNS;
-    for (int i = 0; i < rows; i++)
-        memcpy(p->y + (size_t)(row + i) * p->columns + strip * COLUMNS, &y[i],
-               (left < COLUMNS ? left : COLUMNS) * sizeof(float));
+    for (int half = 0; half < HALVES; half++) {
+        int column = strip * COLUMNS + half * LANES, left = p->columns - column;
+        left = left < 0 ? 0 : left < LANES ? left : LANES;
+        for (int i = 0; i < rows; i++)
+            memcpy(p->y + (size_t)(row + i) * p->columns + column, &y[half][i], left * sizeof(float));
+    }
 }
 
 /* At most UP, and known to the compiler, so that sums are registers. */
@@ -214,10 +223,11 @@ INLINE void all_rows(const product *p, const rounded *x, int strip, const uint16
 /* Take the codes of a strip apart, once for many rows: into words of one code each. */
 INLINE void unpack(const product *p, const uint16_t *codes, uint16_t *apart, const int bits) {
     for (int block = 0; block < p->depth * bits / (PAIR * 16); block++, codes += COLUMNS * PAIR) {
-        words packed = *(const words *)codes;
+        const words *packed = (const words *)codes;
         __builtin_prefetch((const char *)codes + AHEAD, 0, 2);
         for (int n = 0; n < 16 / bits; n++, apart += COLUMNS * PAIR)
-            *(words *)apart = packed >> n * bits & (uint16_t)((1 << bits) - 1);
+            for (int half = 0; half < HALVES; half++)
+                ((words *)apart)[half] = packed[half] >> n * bits & (uint16_t)((1 << bits) - 1);
     }
 }
 
@@ -234,12 +244,17 @@ INLINE void all_strips(const product *p, const rounded *x, uint16_t *apart, cons
     }
 }
 
-void stored_product(const product *p, void *space) {
-    rounded x = round_rows(p, space);
-    uintptr_t end = (uintptr_t)(x.sum + (size_t)p->rows * p->depth / p->group);
+/* Multiply by rows that are rounded already, in groups of this weight's; `space` is behind them. */
+static void multiply(const product *p, const rounded *x) {
+    uintptr_t end = (uintptr_t)(x->sum + (size_t)p->rows * p->depth / p->group);
     uint16_t *apart = (uint16_t *)((end + 31) / 32 * 32);
     if (p->bits == 4)
-        all_strips(p, &x, apart, 4);
+        all_strips(p, x, apart, 4);
     else
-        all_strips(p, &x, apart, 8);
+        all_strips(p, x, apart, 8);
+}
+
+void stored_product(const product *p, void *space) {
+    rounded x = round_rows(p->x, p->rows, p->depth, p->group, space);
+    multiply(p, &x);
 }

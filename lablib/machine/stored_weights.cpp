@@ -18,6 +18,7 @@
 #include "mlx/array.h"
 #include "mlx/backend/common/utils.h"
 #include "mlx/backend/cpu/encoder.h"
+#include "mlx/ops.h"
 #include "mlx/primitives.h"
 #include "mlx/utils.h"
 
@@ -26,7 +27,9 @@ namespace mx = mlx::core;
 
 namespace {
 
-constexpr int LANES = 8;  // columns of a strip
+constexpr int COLUMNS = 16;  // of a strip
+constexpr const char* NO_GRADIENT =
+    "a product with stored weights has no gradient: call model.train(), whose products have";
 
 struct Product {  // stored_weights.c's
     int rows, columns, depth, bits, group;
@@ -79,8 +82,7 @@ class StoredProduct : public mx::UnaryPrimitive {
     }
     std::vector<mx::array> vjp(const std::vector<mx::array>&, const std::vector<mx::array>&,
                                const std::vector<int>&, const std::vector<mx::array>&) override {
-        throw std::runtime_error(
-            "a product with stored weights has no gradient: call model.train(), whose products have");
+        throw std::runtime_error(NO_GRADIENT);
     }
     std::vector<mx::Shape> output_shapes(const std::vector<mx::array>& inputs) override {
         mx::Shape shape = inputs[0].shape();
@@ -101,19 +103,30 @@ void require(bool is_so, const char* what) {
     if (!is_so) throw std::invalid_argument(what);
 }
 
-mx::array product(const mx::array& x, const mx::array& codes, const mx::array& scales,
-                  const mx::array& minima, int columns, int bits, int group) {
+struct Form {
+    int columns, bits, group;
+    bool operator==(const Form&) const = default;
+};
+
+void check_weight(const mx::array& codes, const mx::array& scales, const mx::array& minima,
+                  Form form, std::size_t depth) {
+    auto [columns, bits, group] = form;
     require(bits == 4 || bits == 8, "bits must be 4 or 8");
     require(group >= 16 && group <= 256 && group % 16 == 0, "group must be 16, 32, ..., 256");
     require(columns > 0, "columns must be positive");
-    require(x.ndim() > 0 && x.dtype() == mx::float32, "x must be float32, (..., depth)");
-    std::size_t depth = x.shape(-1), strips = (columns + LANES - 1) / LANES;
+    std::size_t strips = (columns + COLUMNS - 1) / COLUMNS;
     require(depth > 0 && depth % group == 0, "depth must be a multiple of group");
-    require(codes.dtype() == mx::uint16 && codes.size() == strips * LANES * depth * bits / 16,
+    require(codes.dtype() == mx::uint16 && codes.size() == strips * COLUMNS * depth * bits / 16,
             "codes must be uint16, as many as columns and depth need");
     for (auto* each : {&scales, &minima})
-        require(each->dtype() == mx::float32 && each->size() == strips * LANES * depth / group,
+        require(each->dtype() == mx::float32 && each->size() == strips * COLUMNS * depth / group,
                 "scales and minima must be float32, one a group");
+}
+
+mx::array product(const mx::array& x, const mx::array& codes, const mx::array& scales,
+                  const mx::array& minima, int columns, int bits, int group) {
+    require(x.ndim() > 0 && x.dtype() == mx::float32, "x must be float32, (..., depth)");
+    check_weight(codes, scales, minima, {columns, bits, group}, x.shape(-1));
     mx::Shape shape = x.shape();
     shape.back() = columns;
     auto node = std::make_shared<StoredProduct>(mx::to_stream({}), columns, bits, group);
@@ -121,12 +134,3 @@ mx::array product(const mx::array& x, const mx::array& codes, const mx::array& s
 }
 
 }  // namespace
-
-NB_MODULE(lablib_stored_weights, m) {
-    nb::module_::import_("mlx.core");
-    m.def("start", [](std::uintptr_t multiply_at, std::uintptr_t space_at) {
-        multiply = reinterpret_cast<Multiply>(multiply_at);
-        space = reinterpret_cast<Space>(space_at);
-    });
-    m.def("product", &product);
-}

@@ -20,7 +20,7 @@ from lablib.machine import pages, stored_weights
 import mlx.core as mx
 import mlx.nn as nn
 
-LANES = 8  # rows of a weight that lie beside each other
+LANES = 16  # rows of a weight that lie beside each other
 _PAIR = 2  # neighbours of a row that do so
 
 Codes = tuple[mx.array, mx.array, mx.array]  # (columns, depth) and scales, minima (columns, groups)
@@ -63,10 +63,6 @@ def dequantised(codes: mx.array, scales: mx.array, minima: mx.array) -> mx.array
     shape = scales.shape[-1], codes.shape[-1] // scales.shape[-1]
     groups = mx.unflatten(codes.astype(mx.float32), -1, shape)
     return (groups * scales[..., None] + minima[..., None]).flatten(-2)
-
-
-remember(__name__)
-_AS_STORED = FastPath("stored weights")
 
 
 def is_open() -> bool:
@@ -191,3 +187,7 @@ def made_for(layer: Any, quantised: Iterable[Codes], bits: int) -> Stored:
     if isinstance(layer, nn.Embedding | nn.QuantizedEmbedding):
         return StoredEmbedding(quantised, bits)
     return StoredLinear(quantised, bits, layer.get("bias"))
+
+
+remember(__name__)
+_AS_STORED = FastPath("stored weights")

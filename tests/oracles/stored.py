@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-LANES = 8
+LANES = 16  # columns of a strip
 SPECIAL = np.float32([0, -0.0, 1e-40, -3e-42, 1e-31, 3e38, 1])
 
 
