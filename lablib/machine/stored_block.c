@@ -22,9 +22,9 @@
 enum { TILE = 128 }; /* rows that go through a block together: what they need stays in cache */
 
 typedef struct {
-    int columns, depth, bits, group;
+    int columns, depth, bits, group, narrow;
     const uint16_t *codes;
-    const float *scales, *minima;
+    const void *scales, *minima;
 } weight;
 
 INLINE float added_up(floats x) {
@@ -79,7 +79,7 @@ static void gated(size_t n, float *gate, const float *up) {
 static void times(int n, const weight *w, int rows, const float *x, float *const *y, void *space) {
     rounded q = {0};
     for (int i = 0; i < n; i++, w++) {
-        product p = {rows, w->columns, w->depth, w->bits, w->group, x, w->codes,
+        product p = {rows, w->columns, w->depth, w->bits, w->group, w->narrow, x, w->codes,
                      w->scales, w->minima, y[i]};
         if (i == 0 || w->group != w[-1].group) q = round_rows(x, rows, w->depth, w->group, space);
         multiply(&p, &q);
@@ -195,6 +195,8 @@ static float softmax(int n, float *scores) {
     return added_up(sum);
 }
 
+enum { ABREAST = 8 }; /* vectors of a value that are added up in registers */
+
 /* Write what a query reads of the n keys that it sees, `apart` numbers from one to the next. */
 static void read_one(const float *q, const float *k, const float *v, size_t k_apart, size_t v_apart,
                      int n, const int *seen, float scale, float *scores, float *y, int width) {
@@ -205,11 +207,18 @@ static void read_one(const float *q, const float *k, const float *v, size_t k_ap
         scores[i] = scale * added_up(sum);
     }
     float by = n ? 1 / softmax(n, scores) : 0;
-    for (int d = 0; d < width; d += LANES) put(y + d, (floats){0});
-    for (int i = 0; i < n; i++) {
-        const float *value = v + seen[i] * v_apart;
-        float share = scores[i] * by;
-        for (int d = 0; d < width; d += LANES) put(y + d, at(y + d) + share * at(value + d));
+    int d = 0;
+    for (; d + ABREAST * LANES <= width; d += ABREAST * LANES) {
+        floats sum[ABREAST] = {0};
+        for (int i = 0; i < n; i++)
+            for (int j = 0; j < ABREAST; j++)
+                sum[j] += scores[i] * at(v + seen[i] * v_apart + d + j * LANES);
+        for (int j = 0; j < ABREAST; j++) put(y + d + j * LANES, sum[j] * by);
+    }
+    for (; d < width; d += LANES) {
+        floats sum = {0};
+        for (int i = 0; i < n; i++) sum += scores[i] * at(v + seen[i] * v_apart + d);
+        put(y + d, sum * by);
     }
 }
 

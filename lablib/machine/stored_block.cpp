@@ -6,7 +6,6 @@
 #include "stored_weights.cpp"
 
 #include <array>
-#include <list>
 #include <optional>
 
 #include <nanobind/stl/array.h>
@@ -17,9 +16,9 @@ namespace {
 
 // --- what stored_block.c takes ------------------------------------------------------------------
 struct Weight {
-    int columns, depth, bits, group;
+    int columns, depth, bits, group, narrow;
     const std::uint16_t* codes;
-    const float *scales, *minima;
+    const void *scales, *minima;
 };
 struct Before {
     int rows, width, half, table;
@@ -57,36 +56,32 @@ Work<Before> before_work;
 Work<After> after_work;
 Work<Reading> read_work;
 
-// --- arrays in a row ----------------------------------------------------------------------------
-struct Inputs {  // of a node, for as long as its work takes
-    std::vector<mx::array> held;
-    std::list<std::vector<float>> floats;
-    std::list<std::vector<std::uint16_t>> words;
+// --- arrays -------------------------------------------------------------------------------------
+// Return numbers (rows, heads, tokens, D), and how far apart two of each are.
+const float* apart(Inputs& in, int i, std::size_t (&at)[3]) {
+    const mx::array& a = in.held[i];
+    bool lies = a.strides(3) == 1;
+    std::size_t size = a.shape(3);
+    for (int axis = 2; axis >= 0; size *= a.shape(axis--)) at[axis] = lies ? a.strides(axis) : size;
+    return lies ? a.data<float>() : in.numbers(i);
+}
 
-    explicit Inputs(const std::vector<mx::array>& inputs) : held(inputs) {}
-    const float* numbers(int i) { return in_a_row(held[i], floats.emplace_back()); }
-    // Return numbers (rows, heads, tokens, D), and how far apart two of each are.
-    const float* apart(int i, std::size_t (&at)[3]) {
-        const mx::array& a = held[i];
-        bool lies = a.strides(3) == 1;
-        std::size_t size = a.shape(3);
-        for (int axis = 2; axis >= 0; size *= a.shape(axis--))
-            at[axis] = lies ? a.strides(axis) : size;
-        return lies ? a.data<float>() : numbers(i);
-    }
-    Weight weight(int i, Form form, int depth) {
-        auto* codes = in_a_row(held[i], words.emplace_back());
-        return {form.columns, depth, form.bits, form.group, codes, numbers(i + 1), numbers(i + 2)};
-    }
-};
+Weight weight(Inputs& in, int i, Form form, int depth) {
+    auto [columns, bits, group] = form;
+    return {columns, depth, bits, group, in.is_narrow(i + 1),
+            in.codes(i), in.either(i + 1), in.either(i + 2)};
+}
 
 // Put a layer's arrays behind others, and return what they are.
 Form take(const nb::dict& layer, int depth, std::vector<mx::array>& inputs) {
     auto form = nb::cast<nb::tuple>(layer["form"]);
     Form found{nb::cast<int>(form[0]), nb::cast<int>(form[1]), nb::cast<int>(form[2])};
     inputs.push_back(nb::cast<mx::array&>(layer["codes"]));
-    for (const char* name : {"scales", "minima"})
-        inputs.push_back(mx::astype(nb::cast<mx::array&>(layer[name]), mx::float32));
+    mx::array scales = nb::cast<mx::array&>(layer["scales"]);
+    mx::array minima = nb::cast<mx::array&>(layer["minima"]);
+    bool narrow = scales.dtype() == mx::float16 && minima.dtype() == mx::float16;
+    for (auto* each : {&scales, &minima})
+        inputs.push_back(narrow ? *each : mx::astype(*each, mx::float32));
     auto* last = &inputs.back();
     check_weight(last[-2], last[-1], last[0], found, depth);
     return found;
@@ -124,7 +119,7 @@ class BlockBefore : public Node {
             Before told{static_cast<int>(x.size() / width), width, half,
                         static_cast<int>(cos.size() / half), eps, in->numbers(0), in->numbers(1),
                         in->numbers(2), in->numbers(3), {}, {y[0], y[1], y[2]}};
-            for (int i = 0; i < 3; i++) told.w[i] = in->weight(4 + 3 * i, forms[i], width);
+            for (int i = 0; i < 3; i++) told.w[i] = weight(*in, 4 + 3 * i, forms[i], width);
             before_work(told);
         });
     }
@@ -153,7 +148,7 @@ class BlockAfter : public Node {
             After told{rows, width, eps, in->numbers(0), in->numbers(1), in->numbers(2), {}, y};
             int inner = forms[1].columns, heads = static_cast<int>(read.size() / rows);
             std::array<int, 4> depths{heads, width, width, inner};
-            for (int i = 0; i < 4; i++) told.w[i] = in->weight(3 + 3 * i, forms[i], depths[i]);
+            for (int i = 0; i < 4; i++) told.w[i] = weight(*in, 3 + 3 * i, forms[i], depths[i]);
             after_work(told);
         });
     }
@@ -180,9 +175,9 @@ class BlockRead : public Node {
             const mx::array &q = in->held[0], &k = in->held[1];
             Reading told{q.shape(0), q.shape(1), k.shape(1), q.shape(2), k.shape(2), q.shape(3),
                          causal, scale, nullptr, nullptr, nullptr, {}, {}, {}, nullptr, {}, y};
-            told.q = in->apart(0, told.q_at);
-            told.k = in->apart(1, told.k_at);
-            told.v = in->apart(2, told.v_at);
+            told.q = apart(*in, 0, told.q_at);
+            told.k = apart(*in, 1, told.k_at);
+            told.v = apart(*in, 2, told.v_at);
             if (in->held.size() > 3) {
                 const mx::array& mask = in->held[3];
                 told.mask = mask.data<std::uint8_t>();

@@ -60,11 +60,12 @@ typedef uint16_t words __attribute__((vector_size(32), aligned(2), may_alias));
 typedef struct {
     int rows, columns, depth;
     int bits, group; /* 4 or 8; a multiple of 16 up to 256, and depth is one of it */
+    int narrow;      /* whether scales and minima are float16, not float32 */
     const float *x;  /* (rows, depth) */
     /* (strips, depth / per, COLUMNS, PAIR) words of `per / PAIR` codes each, per = 32 / bits: in word
        [c][j] of block b the n-th code, from the lowest bits, is W's at k = per b + 2 n + j. */
     const uint16_t *codes;
-    const float *scales, *minima; /* (strips, depth / group, COLUMNS) */
+    const void *scales, *minima; /* (strips, depth / group, COLUMNS) */
     float *y;                     /* (rows, columns) */
 } product;
 
@@ -75,6 +76,20 @@ static int code_of(const product *p, int column, int k) {
     size_t block = (size_t)(column / COLUMNS) * blocks + k / per;
     int word = p->codes[(block * COLUMNS + column % COLUMNS) * PAIR + k % PAIR];
     return word >> k % per / PAIR * p->bits & ((1 << p->bits) - 1);
+}
+
+/* Return the i-th of scales or minima. */
+static float number_at(const product *p, const void *numbers, size_t i) {
+    if (!p->narrow) return ((const float *)numbers)[i];
+    uint32_t narrow = ((const uint16_t *)numbers)[i], sign = (narrow & 0x8000) << 16;
+    uint32_t bits = (narrow & 0x7fff) << 13; /* without its exponent's other bias */
+    float number;
+    memcpy(&number, &bits, 4);
+    number *= 0x1p112f;
+    memcpy(&bits, &number, 4);
+    bits |= sign | ((narrow & 0x7c00) == 0x7c00 ? 0x7f800000 : 0); /* infinities, and none */
+    memcpy(&number, &bits, 4);
+    return number;
 }
 
 /* x as whole numbers: (rows, depth), and of each group its step and step * (sum of q). */
@@ -134,8 +149,8 @@ void stored_naive(const product *p, void *space) {
                 int sum = 0;
                 for (int k = g * p->group; k < (g + 1) * p->group; k++)
                     sum += code_of(p, c, k) * x.q[(size_t)row * p->depth + k];
-                y += p->scales[own] * x.step[at] * (float)sum;
-                y += p->minima[own] * x.sum[at];
+                y += number_at(p, p->scales, own) * x.step[at] * (float)sum;
+                y += number_at(p, p->minima, own) * x.sum[at];
             }
             p->y[(size_t)row * p->columns + c] = y;
         }
@@ -159,18 +174,28 @@ INLINE ints add_pair(ints sums, words codes, const int16_t *q) {
 #endif
 }
 
+/* Return LANES of scales or minima, from the i-th on. */
+INLINE floats numbers_at(const product *p, const void *numbers, size_t i) {
+    if (!p->narrow) return *(const floats *)((const float *)numbers + i);
+#if defined(__F16C__)
+    return (floats)_mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)((const uint16_t *)numbers + i)));
+#else
+    floats found;
+    for (int lane = 0; lane < LANES; lane++) found[lane] = number_at(p, numbers, i + lane);
+    return found;
+#endif
+}
+
 /* Put the numbers of some rows in the columns of a strip. In the words of `codes` lie codes of so
    many bits: 16 where they are unpacked. */
 INLINE void tile(const product *p, const rounded *x, int strip, int row, const uint16_t *codes,
                  const int bits, const int rows) {
     const int per = PAIR * 16 / bits, chains = rows > ENOUGH ? 1 : CHAINS;
     int groups = p->depth / p->group;
-    const float *scales = p->scales + (size_t)strip * groups * COLUMNS;
-    const float *minima = p->minima + (size_t)strip * groups * COLUMNS;
     const int16_t *q = x->q + (size_t)row * p->depth;
     const float *step = x->step + (size_t)row * groups, *sum = x->sum + (size_t)row * groups;
     floats y[HALVES][UP] = {0};
-    for (int g = 0; g < groups; g++, scales += COLUMNS, minima += COLUMNS) {
+    for (int g = 0; g < groups; g++) {
         ints sums[CHAINS][HALVES][UP] = {0};
         for (int k = g * p->group; k < (g + 1) * p->group; k += per) {
             const words *packed = (const words *)codes;
@@ -185,7 +210,8 @@ INLINE void tile(const product *p, const rounded *x, int strip, int row, const u
                 }
         }
         for (int half = 0; half < HALVES; half++) {
-            floats scale = ((const floats *)scales)[half], minimum = ((const floats *)minima)[half];
+            size_t own = ((size_t)strip * groups + g) * COLUMNS + half * LANES;
+            floats scale = numbers_at(p, p->scales, own), minimum = numbers_at(p, p->minima, own);
             for (int i = 0; i < rows; i++) {
                 ints whole = sums[0][half][i] + sums[1][half][i];
                 floats total = __builtin_convertvector(whole, floats);

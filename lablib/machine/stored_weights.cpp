@@ -7,6 +7,7 @@
    float32 matrix to its packed twin could not promise that, and it would keep both. */
 
 #include <cstdint>
+#include <list>
 #include <memory>
 #include <stdexcept>
 #include <utility>
@@ -32,10 +33,10 @@ constexpr const char* NO_GRADIENT =
     "a product with stored weights has no gradient: call model.train(), whose products have";
 
 struct Product {  // stored_weights.c's
-    int rows, columns, depth, bits, group;
+    int rows, columns, depth, bits, group, narrow;
     const float* x;
     const std::uint16_t* codes;
-    const float *scales, *minima;
+    const void *scales, *minima;
     float* y;
 };
 using Multiply = void (*)(const Product*, void*);
@@ -53,6 +54,22 @@ const T* in_a_row(const mx::array& a, std::vector<T>& copy) {
     return copy.data();
 }
 
+// Holds the arrays of a node, in a row each, for as long as its work takes.
+struct Inputs {
+    std::vector<mx::array> held;
+    std::list<std::vector<float>> floats;
+    std::list<std::vector<std::uint16_t>> words;
+
+    // MLX keeps the inputs' memory until the work is done, and may change the arrays themselves.
+    explicit Inputs(const std::vector<mx::array>& inputs) : held(inputs) {}
+    const float* numbers(int i) { return in_a_row(held[i], floats.emplace_back()); }
+    const std::uint16_t* codes(int i) { return in_a_row(held[i], words.emplace_back()); }
+    const void* either(int i) {  // float32, or float16
+        return is_narrow(i) ? static_cast<const void*>(codes(i)) : numbers(i);
+    }
+    bool is_narrow(int i) const { return held[i].dtype() == mx::float16; }
+};
+
 class StoredProduct : public mx::UnaryPrimitive {
    public:
     StoredProduct(mx::Stream stream, int columns, int bits, int group)
@@ -61,17 +78,13 @@ class StoredProduct : public mx::UnaryPrimitive {
     void eval_cpu(const std::vector<mx::array>& inputs, mx::array& out) override {
         out.set_data(mx::allocator::malloc(out.nbytes()));
         float* y = out.data<float>();
-        // MLX keeps the inputs' memory until this is done, and may change the arrays themselves.
-        auto held = std::make_shared<std::vector<mx::array>>(inputs);
-        auto work = [held, y, columns = columns, bits = bits, group = group] {
-            const mx::array& x = held->at(0);
+        auto in = std::make_shared<Inputs>(inputs);
+        auto work = [in, y, columns = columns, bits = bits, group = group] {
+            const mx::array& x = in->held[0];
             if (x.size() == 0) return;
-            std::vector<float> xs, scales, minima;
-            std::vector<std::uint16_t> codes;
             int depth = x.shape(-1), rows = static_cast<int>(x.size() / depth);
-            Product product{rows, columns, depth, bits, group,
-                            in_a_row(x, xs), in_a_row(held->at(1), codes),
-                            in_a_row(held->at(2), scales), in_a_row(held->at(3), minima), y};
+            Product product{rows, columns, depth, bits, group, in->is_narrow(2), in->numbers(0),
+                            in->codes(1), in->either(2), in->either(3), y};
             auto room = std::make_unique_for_overwrite<char[]>(space(rows, depth, group));
             multiply(&product, room.get());
         };
@@ -119,8 +132,10 @@ void check_weight(const mx::array& codes, const mx::array& scales, const mx::arr
     require(codes.dtype() == mx::uint16 && codes.size() == strips * COLUMNS * depth * bits / 16,
             "codes must be uint16, as many as columns and depth need");
     for (auto* each : {&scales, &minima})
-        require(each->dtype() == mx::float32 && each->size() == strips * COLUMNS * depth / group,
-                "scales and minima must be float32, one a group");
+        require((each->dtype() == mx::float32 || each->dtype() == mx::float16) &&
+                    each->dtype() == scales.dtype() &&
+                    each->size() == strips * COLUMNS * depth / group,
+                "scales and minima must be float32 or float16, one a group");
 }
 
 mx::array product(const mx::array& x, const mx::array& codes, const mx::array& scales,

@@ -11,7 +11,7 @@ the largest of its group: the C file derives the bound. In training and ``by_def
 multiplies by ``weight``, all of it in float32, as everywhere else.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from lablib.definitions import FastPath, remember
@@ -58,6 +58,13 @@ def _strips(values: mx.array) -> mx.array:
     return mx.contiguous(padded.reshape(-1, LANES, values.shape[1]).swapaxes(1, 2))
 
 
+def _narrow(*values: mx.array) -> Sequence[mx.array]:
+    """Return float32 numbers in float16 if that changes none of them."""
+    halves = [each.astype(mx.float16) for each in values]
+    pairs = zip(halves, values, strict=True)
+    return halves if all(mx.array_equal(half, each).item() for half, each in pairs) else values
+
+
 def dequantised(codes: mx.array, scales: mx.array, minima: mx.array) -> mx.array:
     """Return the weights that codes ``(..., depth)`` stand for, with a scale for each group."""
     shape = scales.shape[-1], codes.shape[-1] // scales.shape[-1]
@@ -73,7 +80,9 @@ def is_open() -> bool:
 def multiplied(x: mx.array, layer: Mapping[str, Any]) -> mx.array:
     """Return ``x (..., depth)`` times a stored weight: ``(..., columns)`` float32."""
     multiply: Any = stored_weights.product()
-    scales, minima = (layer[each].astype(mx.float32) for each in ("scales", "minima"))
+    scales, minima = layer["scales"], layer["minima"]
+    if not scales.dtype == minima.dtype == mx.float16:
+        scales, minima = scales.astype(mx.float32), minima.astype(mx.float32)
     return multiply(x.astype(mx.float32), layer["codes"], scales, minima, *layer["form"])
 
 
@@ -92,7 +101,8 @@ class Stored(nn.Module):
             parts.append((packed(codes, bits), _strips(scales), _strips(minima)))
             mx.eval(parts[-1])
         self.form = columns, bits, group
-        arrays = [mx.concatenate([*each]) for each in zip(*parts, strict=True)]
+        codes, *values = [mx.concatenate([*each]) for each in zip(*parts, strict=True)]
+        arrays = [codes, *_narrow(*values)]
         mx.eval(arrays)
         self.codes, self.scales, self.minima = arrays
         self.freeze()
