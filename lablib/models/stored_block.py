@@ -46,18 +46,50 @@ def run(block: Any, x: mx.array, table: kernels.Table, mask: Any, cache: Any) ->
     first, last = block["input_layernorm"], block["post_attention_layernorm"]
     layers = mixer["q_proj"], mixer["k_proj"], mixer["v_proj"]
     q, k, v = ours.before(x, first["weight"], *table, *layers, first.eps)
-    read = mixer.read(q, k, v, mask, cache, attention)
+    read = _taken_in(q, k, v, mixer.scale, mask, cache)
+    if read is None:
+        read = mixer.read(q, k, v, mask, cache, attention)
     layers = mixer["o_proj"], mlp["gate_proj"], mlp["up_proj"], mlp["down_proj"]
     return ours.after(x, read, last["weight"], *layers, last.eps)
 
 
 def attention(q: mx.array, k: mx.array, v: mx.array, scale: float, mask: Any) -> mx.array:
     """Return what ``kernels.attention`` does, of few queries and keys in float32 in our way."""
-    is_few = q.shape[2] < _QUERIES and k.dtype == v.dtype == mx.float32
-    if not is_few or one_order.blocks or k.shape[3] != v.shape[3]:
+    if not _is_few(q, mask) or not k.dtype == v.dtype == mx.float32 or k.shape != v.shape:
         return kernels.attention(q, k, v, scale, mask)
+    return stored_weights.block().read(q, k, v, scale, *_masks(mask))
+
+
+def _taken_in(
+    q: mx.array, k: mx.array, v: mx.array, scale: float, mask: Any, cache: Any
+) -> mx.array | None:
+    """Let a plain cache with room take k and v in; return all that q reads, in one operation.
+
+    None: it is another cache, or full, or has taken nothing in yet.
+    """
+    from mlx_lm.models.cache import KVCache
+
+    if type(cache) is not KVCache or cache.keys is None or not _is_few(q, mask):
+        return None
+    keys, values, held = cache.keys, cache.values, cache.offset
+    length = k.shape[2]
+    if held + length > keys.shape[2] or not keys.dtype == values.dtype == mx.float32:
+        return None
+    ours = stored_weights.block()
+    read, cache.keys, cache.values = ours.take_in(q, k, v, keys, values, held, scale, *_masks(mask))
+    cache.offset = held + length
+    return read
+
+
+def _is_few(q: mx.array, mask: Any) -> bool:
+    """Return whether we read for these queries: with a mask that is one for all heads."""
+    if q.shape[2] >= _QUERIES or one_order.blocks:
+        return False
     if mask is None or isinstance(mask, str):
-        return stored_weights.block().read(q, k, v, scale, mask is not None)
-    if mask.dtype != mx.bool_ or (mask.ndim == 4 and mask.shape[1] > 1):
-        return kernels.attention(q, k, v, scale, mask)
-    return stored_weights.block().read(q, k, v, scale, False, mask)
+        return True
+    return mask.dtype == mx.bool_ and (mask.ndim != 4 or mask.shape[1] == 1)
+
+
+def _masks(mask: Any) -> tuple[bool, mx.array | None]:
+    """Return whether a query sees no later key, and which keys it sees otherwise."""
+    return (True, None) if isinstance(mask, str) else (False, mask)

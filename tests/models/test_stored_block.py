@@ -169,6 +169,43 @@ def test_keys_that_are_not_seen_change_no_bit_and_a_query_that_sees_none_reads_z
     assert mx.array_equal(nothing, mx.zeros_like(q))
 
 
+# --- the cache ----------------------------------------------------------------------------------
+def test_a_cache_that_takes_in_and_is_read_at_once_gives_the_same_bits(monkeypatch) -> None:
+    model, text, sizes = llama(), tokens(2, 300), [250, 1, 3, 1, 5, 1, 15, 1, 1]
+
+    def read() -> tuple[mx.array, Any]:
+        cache, at, found = kv.make(model), 0, []
+        for size in sizes:  # over the end of the cache's first 256 places
+            found.append(model(text[:, at : at + size], cache=cache))
+            at += size
+            if size == 5:
+                kv.trim(cache, 2)
+        return mx.concatenate(found, axis=1), cache
+
+    logits, cache = read()
+    monkeypatch.setattr(stored_block, "_taken_in", lambda *_: None)
+    wanted, other = read()
+    assert mx.array_equal(logits, wanted)
+    for layer, twin in zip(cache, other, strict=True):
+        assert layer.offset == twin.offset == sum(sizes) - 2
+        assert all(map(mx.array_equal, layer.keys_and_values(), twin.keys_and_values()))
+
+
+def test_who_else_has_a_caches_arrays_keeps_them_as_they_were() -> None:
+    model, text = llama(), tokens(1, 20)
+    cache = kv.make(model)
+    mx.eval(model(text, cache=cache))
+    taken, views = kv.copy(cache), [layer.keys[:, :, :30] for layer in cache]
+    before = [np.array(view) for view in views]
+    wanted = model(text[:, :3], cache=kv.copy(cache))
+    ahead = [model(text[:, n : n + 1], cache=cache) for n in range(5)]  # not waited for
+    again = model(text[:, :3], cache=taken)
+    mx.eval(ahead, again)
+    assert mx.array_equal(again, wanted)
+    for view, old in zip(views, before, strict=True):
+        np.testing.assert_array_equal(np.array(view), old)
+
+
 @pytest.mark.parametrize("which", [0, 1, 2])
 def test_what_is_no_number_is_not_hidden(which) -> None:
     parts = qkv(1, 2, 2, 1, 20)
