@@ -54,7 +54,7 @@ def unpacked(words: mx.array, bits: int) -> mx.array:
 
 def _strips(values: mx.array) -> mx.array:
     """Return what ``(columns, groups)`` is as ``(strips, groups, LANES)``."""
-    padded = mx.pad(values.astype(mx.float32), [(0, -values.shape[0] % LANES), (0, 0)])
+    padded = mx.pad(values, [(0, -values.shape[0] % LANES), (0, 0)])
     return mx.contiguous(padded.reshape(-1, LANES, values.shape[1]).swapaxes(1, 2))
 
 
@@ -98,11 +98,11 @@ class Stored(nn.Module):
         for codes, scales, minima in quantised:  # pieces; all but the last are whole strips
             columns += len(codes)
             group = codes.shape[1] // scales.shape[1]
-            parts.append((packed(codes, bits), _strips(scales), _strips(minima)))
+            values = map(_strips, _narrow(scales.astype(mx.float32), minima.astype(mx.float32)))
+            parts.append((packed(codes, bits), *values))
             mx.eval(parts[-1])
         self.form = columns, bits, group
-        codes, *values = [mx.concatenate([*each]) for each in zip(*parts, strict=True)]
-        arrays = [codes, *_narrow(*values)]
+        arrays = [mx.concatenate([*each]) for each in zip(*parts, strict=True)]
         mx.eval(arrays)
         self.codes, self.scales, self.minima = arrays
         self.freeze()
@@ -151,6 +151,15 @@ class StoredEmbedding(Stored):
     def as_linear(self, x: mx.array) -> mx.array:
         """Return the scores of ``x (..., depth)``: ``(..., columns)``."""
         return self.product(x)
+
+
+def set_dtype(model: nn.Module, dtype: mx.Dtype) -> None:
+    """Set the type of a model's numbers, but for scales and minima, which stay what they are."""
+    ours = [layer for _, layer in model.named_modules() if isinstance(layer, Stored)]
+    kept = [{name: layer[name] for name in ("scales", "minima")} for layer in ours]
+    model.set_dtype(dtype)
+    for layer, values in zip(ours, kept, strict=True):
+        layer.update(values)
 
 
 def keep_as_stored(model: nn.Module) -> None:

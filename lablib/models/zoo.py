@@ -131,7 +131,7 @@ def load(
     else:
         model, read_tokenizer = _load_with_mlx_lm(str(path), "with mlx-lm", more)
     if dtype is not None or mx.default_device() != mx.gpu:
-        model.set_dtype(dtype or mx.float32)
+        stored.set_dtype(model, dtype or mx.float32)
     if bits is not None:
         quantise(model, bits)
     stored.keep_as_stored(model)
