@@ -47,7 +47,7 @@ FAST_PATHS = {
     },
     "coupling's table": {"lablib.models.draft_block": "DraftBlock.coupling"},
     "stored weights": {"lablib.models.stored": "dequantised"},  # 90 % of SmolLM2's tokens
-    "stored block": {
+    "stored block": {  # a third of SmolLM2's tokens
         "lablib.models.base": "Attention.__call__ Attention.read MLP.__call__ RMSNorm.__call__",
         "lablib.models.kernels": "Rotation.__call__ rms_norm split_heads join_heads turned swiglu "
         "attention",
