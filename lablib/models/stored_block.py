@@ -71,7 +71,9 @@ def _taken_in(
 
     if type(cache) is not KVCache or cache.keys is None or not _is_few(q, mask):
         return None
-    keys, values, held = cache.keys, cache.values, cache.offset
+    keys: Any = cache.keys
+    values: Any = cache.values
+    held = cache.offset
     length = k.shape[2]
     if held + length > keys.shape[2] or not keys.dtype == values.dtype == mx.float32:
         return None
