@@ -15,14 +15,14 @@ import numpy as np
 
 _LARGE = 2**21  # bytes of a large page on x86-64, and on most of aarch64
 _LEAST = 2**25  # bytes of a model; the pages of a smaller one are nearly all remembered
-_TYPES = mx.float32, mx.uint16
+_TYPES = mx.float32, mx.uint16, mx.float16
 _COLLAPSE = 25  # MADV_COLLAPSE, which Python has no name for
 
 
 def enlarge(arrays: Iterable[mx.array]) -> int:
     """Ask for large pages under evaluated weights, on a CPU; elsewhere do nothing.
 
-    That is, under float32 arrays, and packed ones (uint16).
+    That is, under float32 arrays, and packed ones (uint16) with their scales (float16).
 
     It takes about 0.3 s for each 100 MB, once.
 

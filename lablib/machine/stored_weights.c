@@ -28,8 +28,8 @@
    258 times as long. A group below 2^-100 counts as zeros. One NaN or infinity in a row makes all
    its numbers NaN.
 
-   `stored_naive` is this definition. What makes the other fast: eight columns of W lie in the lanes
-   of a vector, so nothing is added across lanes; and W comes from memory once for all rows. */
+   `stored_naive` is this definition. What makes the other fast: 16 columns of W lie in the lanes
+   of two vectors, so nothing is added across lanes; and W comes from memory once for all rows. */
 
 #include <stddef.h>
 #include <stdint.h>
@@ -38,14 +38,17 @@
 #include <immintrin.h>
 #endif
 
-enum { COLUMNS = 8 };     /* of W in a strip: as many lanes has a vector of 32 bytes */
+enum { LANES = 8 };       /* numbers in a vector of 32 bytes */
+enum { HALVES = 2 };      /* vectors side by side: what they are multiplied by is loaded once */
+enum { COLUMNS = 16 };    /* of W in a strip, in these lanes: 64 bytes, a line of a cache */
 enum { PAIR = 2 };        /* codes of a lane, neighbours along k: one instruction adds two products */
 #if defined(__AVX512VL__) || defined(__aarch64__)
 enum { UP = 8 };          /* rows of x at a time, whose sums stay in 32 registers */
 #else
 enum { UP = 4 };          /* in 16 */
 #endif
-enum { CHAINS = 2 };      /* sums of a row in turns, as an addition waits for the one before it */
+enum { CHAINS = 2 };      /* sums of a row in turns, as an addition waits for the one before it; */
+enum { ENOUGH = 2 };      /* more rows than these are turns enough */
 enum { FEW = 16 };        /* rows, for which codes are not taken apart beforehand */
 enum { AHEAD = 4096 };    /* bytes that are asked for before they are needed */
 enum { LARGEST = 32767 }; /* of q */
@@ -57,11 +60,12 @@ typedef uint16_t words __attribute__((vector_size(32), aligned(2), may_alias));
 typedef struct {
     int rows, columns, depth;
     int bits, group; /* 4 or 8; a multiple of 16 up to 256, and depth is one of it */
+    int narrow;      /* whether scales and minima are float16, not float32 */
     const float *x;  /* (rows, depth) */
     /* (strips, depth / per, COLUMNS, PAIR) words of `per / PAIR` codes each, per = 32 / bits: in word
        [c][j] of block b the n-th code, from the lowest bits, is W's at k = per b + 2 n + j. */
     const uint16_t *codes;
-    const float *scales, *minima; /* (strips, depth / group, COLUMNS) */
+    const void *scales, *minima; /* (strips, depth / group, COLUMNS) */
     float *y;                     /* (rows, columns) */
 } product;
 
@@ -72,6 +76,20 @@ static int code_of(const product *p, int column, int k) {
     size_t block = (size_t)(column / COLUMNS) * blocks + k / per;
     int word = p->codes[(block * COLUMNS + column % COLUMNS) * PAIR + k % PAIR];
     return word >> k % per / PAIR * p->bits & ((1 << p->bits) - 1);
+}
+
+/* Return the i-th of scales or minima. */
+static float number_at(const product *p, const void *numbers, size_t i) {
+    if (!p->narrow) return ((const float *)numbers)[i];
+    uint32_t narrow = ((const uint16_t *)numbers)[i], sign = (narrow & 0x8000) << 16;
+    uint32_t bits = (narrow & 0x7fff) << 13; /* without its exponent's other bias */
+    float number;
+    memcpy(&number, &bits, 4);
+    number *= 0x1p112f;
+    memcpy(&bits, &number, 4);
+    bits |= sign | ((narrow & 0x7c00) == 0x7c00 ? 0x7f800000 : 0); /* infinities, and none */
+    memcpy(&number, &bits, 4);
+    return number;
 }
 
 /* x as whole numbers: (rows, depth), and of each group its step and step * (sum of q). */
@@ -101,14 +119,15 @@ static void round_group(const float *x, int group, int16_t *q, float *step, floa
     *sum = *step * (float)total;
 }
 
-static rounded round_rows(const product *p, void *space) {
-    size_t n = (size_t)p->rows * p->depth, groups = n / p->group;
-    rounded x = {(int16_t *)space, NULL, NULL};
-    x.step = (float *)((char *)space + (n * sizeof(int16_t) + 31) / 32 * 32);
-    x.sum = x.step + groups;
+/* Round rows of x, into `space`: its first bytes are theirs. */
+static rounded round_rows(const float *x, int rows, int depth, int group, void *space) {
+    size_t n = (size_t)rows * depth, groups = n / group;
+    rounded to = {(int16_t *)space, NULL, NULL};
+    to.step = (float *)((char *)space + (n * sizeof(int16_t) + 31) / 32 * 32);
+    to.sum = to.step + groups;
     for (size_t g = 0; g < groups; g++)
-        round_group(p->x + g * p->group, p->group, x.q + g * p->group, x.step + g, x.sum + g);
-    return x;
+        round_group(x + g * group, group, to.q + g * group, to.step + g, to.sum + g);
+    return to;
 }
 
 /* Return how many bytes of `space` the products below need: for x, and one strip of W. */
@@ -119,7 +138,7 @@ size_t stored_space(int rows, int depth, int group) {
 }
 
 void stored_naive(const product *p, void *space) {
-    rounded x = round_rows(p, space);
+    rounded x = round_rows(p->x, p->rows, p->depth, p->group, space);
     int groups = p->depth / p->group;
     for (int row = 0; row < p->rows; row++)
         for (int c = 0; c < p->columns; c++) {
@@ -130,8 +149,8 @@ void stored_naive(const product *p, void *space) {
                 int sum = 0;
                 for (int k = g * p->group; k < (g + 1) * p->group; k++)
                     sum += code_of(p, c, k) * x.q[(size_t)row * p->depth + k];
-                y += p->scales[own] * x.step[at] * (float)sum;
-                y += p->minima[own] * x.sum[at];
+                y += number_at(p, p->scales, own) * x.step[at] * (float)sum;
+                y += number_at(p, p->minima, own) * x.sum[at];
             }
             p->y[(size_t)row * p->columns + c] = y;
         }
@@ -155,42 +174,58 @@ INLINE ints add_pair(ints sums, words codes, const int16_t *q) {
 #endif
 }
 
+/* Return LANES of scales or minima, from the i-th on. */
+INLINE floats numbers_at(const product *p, const void *numbers, size_t i) {
+    if (!p->narrow) return *(const floats *)((const float *)numbers + i);
+#if defined(__F16C__)
+    return (floats)_mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)((const uint16_t *)numbers + i)));
+#else
+    floats found;
+    for (int lane = 0; lane < LANES; lane++) found[lane] = number_at(p, numbers, i + lane);
+    return found;
+#endif
+}
+
 /* Put the numbers of some rows in the columns of a strip. In the words of `codes` lie codes of so
    many bits: 16 where they are unpacked. */
 INLINE void tile(const product *p, const rounded *x, int strip, int row, const uint16_t *codes,
                  const int bits, const int rows) {
-    const int per = PAIR * 16 / bits;
+    const int per = PAIR * 16 / bits, chains = rows > ENOUGH ? 1 : CHAINS;
     int groups = p->depth / p->group;
-    const float *scales = p->scales + (size_t)strip * groups * COLUMNS;
-    const float *minima = p->minima + (size_t)strip * groups * COLUMNS;
     const int16_t *q = x->q + (size_t)row * p->depth;
     const float *step = x->step + (size_t)row * groups, *sum = x->sum + (size_t)row * groups;
-    floats y[UP] = {0};
+    floats y[HALVES][UP] = {0};
     for (int g = 0; g < groups; g++) {
-        ints sums[CHAINS][UP] = {0};
+        ints sums[CHAINS][HALVES][UP] = {0};
         for (int k = g * p->group; k < (g + 1) * p->group; k += per) {
-            words packed = *(const words *)codes;
+            const words *packed = (const words *)codes;
             if (bits < 16) __builtin_prefetch((const char *)codes + AHEAD, 0, 2);
             codes += COLUMNS * PAIR;
-            for (int n = 0; n < per / PAIR; n++) {
-                words apart = packed >> n * bits & (uint16_t)((1 << bits) - 1);
-                ints *chain = sums[n % CHAINS];
-                for (int i = 0; i < rows; i++)
-                    chain[i] = add_pair(chain[i], apart, q + (size_t)i * p->depth + k + PAIR * n);
+            for (int n = 0; n < per / PAIR; n++)
+                for (int half = 0; half < HALVES; half++) {
+                    words apart = packed[half] >> n * bits & (uint16_t)((1 << bits) - 1);
+                    ints *chain = sums[n % chains][half];
+                    for (int i = 0; i < rows; i++)
+                        chain[i] = add_pair(chain[i], apart, q + (size_t)i * p->depth + k + PAIR * n);
+                }
+        }
+        for (int half = 0; half < HALVES; half++) {
+            size_t own = ((size_t)strip * groups + g) * COLUMNS + half * LANES;
+            floats scale = numbers_at(p, p->scales, own), minimum = numbers_at(p, p->minima, own);
+            for (int i = 0; i < rows; i++) {
+                ints whole = sums[0][half][i] + sums[1][half][i];
+                floats total = __builtin_convertvector(whole, floats);
+                y[half][i] += scale * step[(size_t)i * groups + g] * total;
+                y[half][i] += minimum * sum[(size_t)i * groups + g];
             }
         }
-        floats scale = *(const floats *)(scales + (size_t)g * COLUMNS);
-        floats minimum = *(const floats *)(minima + (size_t)g * COLUMNS);
-        for (int i = 0; i < rows; i++) {
-            floats total = __builtin_convertvector(sums[0][i] + sums[1][i], floats);
-            y[i] += scale * step[(size_t)i * groups + g] * total;
-            y[i] += minimum * sum[(size_t)i * groups + g];
-        }
     }
-    int left = p->columns - strip * COLUMNS;
-    for (int i = 0; i < rows; i++)
-        memcpy(p->y + (size_t)(row + i) * p->columns + strip * COLUMNS, &y[i],
-               (left < COLUMNS ? left : COLUMNS) * sizeof(float));
+    for (int half = 0; half < HALVES; half++) {
+        int column = strip * COLUMNS + half * LANES, left = p->columns - column;
+        left = left < 0 ? 0 : left < LANES ? left : LANES;
+        for (int i = 0; i < rows; i++)
+            memcpy(p->y + (size_t)(row + i) * p->columns + column, &y[half][i], left * sizeof(float));
+    }
 }
 
 /* At most UP, and known to the compiler, so that sums are registers. */
@@ -214,10 +249,11 @@ INLINE void all_rows(const product *p, const rounded *x, int strip, const uint16
 /* Take the codes of a strip apart, once for many rows: into words of one code each. */
 INLINE void unpack(const product *p, const uint16_t *codes, uint16_t *apart, const int bits) {
     for (int block = 0; block < p->depth * bits / (PAIR * 16); block++, codes += COLUMNS * PAIR) {
-        words packed = *(const words *)codes;
+        const words *packed = (const words *)codes;
         __builtin_prefetch((const char *)codes + AHEAD, 0, 2);
         for (int n = 0; n < 16 / bits; n++, apart += COLUMNS * PAIR)
-            *(words *)apart = packed >> n * bits & (uint16_t)((1 << bits) - 1);
+            for (int half = 0; half < HALVES; half++)
+                ((words *)apart)[half] = packed[half] >> n * bits & (uint16_t)((1 << bits) - 1);
     }
 }
 
@@ -234,12 +270,17 @@ INLINE void all_strips(const product *p, const rounded *x, uint16_t *apart, cons
     }
 }
 
-void stored_product(const product *p, void *space) {
-    rounded x = round_rows(p, space);
-    uintptr_t end = (uintptr_t)(x.sum + (size_t)p->rows * p->depth / p->group);
+/* Multiply by rows that are rounded already, in groups of this weight's; `space` is behind them. */
+static void multiply(const product *p, const rounded *x) {
+    uintptr_t end = (uintptr_t)(x->sum + (size_t)p->rows * p->depth / p->group);
     uint16_t *apart = (uint16_t *)((end + 31) / 32 * 32);
     if (p->bits == 4)
-        all_strips(p, &x, apart, 4);
+        all_strips(p, x, apart, 4);
     else
-        all_strips(p, &x, apart, 8);
+        all_strips(p, x, apart, 8);
+}
+
+void stored_product(const product *p, void *space) {
+    rounded x = round_rows(p->x, p->rows, p->depth, p->group, space);
+    multiply(p, &x);
 }

@@ -7,6 +7,7 @@
    float32 matrix to its packed twin could not promise that, and it would keep both. */
 
 #include <cstdint>
+#include <list>
 #include <memory>
 #include <stdexcept>
 #include <utility>
@@ -18,6 +19,7 @@
 #include "mlx/array.h"
 #include "mlx/backend/common/utils.h"
 #include "mlx/backend/cpu/encoder.h"
+#include "mlx/ops.h"
 #include "mlx/primitives.h"
 #include "mlx/utils.h"
 
@@ -26,13 +28,15 @@ namespace mx = mlx::core;
 
 namespace {
 
-constexpr int LANES = 8;  // columns of a strip
+constexpr int COLUMNS = 16;  // of a strip
+constexpr const char* NO_GRADIENT =
+    "a product with stored weights has no gradient: call model.train(), whose products have";
 
 struct Product {  // stored_weights.c's
-    int rows, columns, depth, bits, group;
+    int rows, columns, depth, bits, group, narrow;
     const float* x;
     const std::uint16_t* codes;
-    const float *scales, *minima;
+    const void *scales, *minima;
     float* y;
 };
 using Multiply = void (*)(const Product*, void*);
@@ -50,6 +54,22 @@ const T* in_a_row(const mx::array& a, std::vector<T>& copy) {
     return copy.data();
 }
 
+// Holds the arrays of a node, in a row each, for as long as its work takes.
+struct Inputs {
+    std::vector<mx::array> held;
+    std::list<std::vector<float>> floats;
+    std::list<std::vector<std::uint16_t>> words;
+
+    // MLX keeps the inputs' memory until the work is done, and may change the arrays themselves.
+    explicit Inputs(const std::vector<mx::array>& inputs) : held(inputs) {}
+    const float* numbers(int i) { return in_a_row(held[i], floats.emplace_back()); }
+    const std::uint16_t* codes(int i) { return in_a_row(held[i], words.emplace_back()); }
+    const void* either(int i) {  // float32, or float16
+        return is_narrow(i) ? static_cast<const void*>(codes(i)) : numbers(i);
+    }
+    bool is_narrow(int i) const { return held[i].dtype() == mx::float16; }
+};
+
 class StoredProduct : public mx::UnaryPrimitive {
    public:
     StoredProduct(mx::Stream stream, int columns, int bits, int group)
@@ -58,17 +78,13 @@ class StoredProduct : public mx::UnaryPrimitive {
     void eval_cpu(const std::vector<mx::array>& inputs, mx::array& out) override {
         out.set_data(mx::allocator::malloc(out.nbytes()));
         float* y = out.data<float>();
-        // MLX keeps the inputs' memory until this is done, and may change the arrays themselves.
-        auto held = std::make_shared<std::vector<mx::array>>(inputs);
-        auto work = [held, y, columns = columns, bits = bits, group = group] {
-            const mx::array& x = held->at(0);
+        auto in = std::make_shared<Inputs>(inputs);
+        auto work = [in, y, columns = columns, bits = bits, group = group] {
+            const mx::array& x = in->held[0];
             if (x.size() == 0) return;
-            std::vector<float> xs, scales, minima;
-            std::vector<std::uint16_t> codes;
             int depth = x.shape(-1), rows = static_cast<int>(x.size() / depth);
-            Product product{rows, columns, depth, bits, group,
-                            in_a_row(x, xs), in_a_row(held->at(1), codes),
-                            in_a_row(held->at(2), scales), in_a_row(held->at(3), minima), y};
+            Product product{rows, columns, depth, bits, group, in->is_narrow(2), in->numbers(0),
+                            in->codes(1), in->either(2), in->either(3), y};
             auto room = std::make_unique_for_overwrite<char[]>(space(rows, depth, group));
             multiply(&product, room.get());
         };
@@ -79,8 +95,7 @@ class StoredProduct : public mx::UnaryPrimitive {
     }
     std::vector<mx::array> vjp(const std::vector<mx::array>&, const std::vector<mx::array>&,
                                const std::vector<int>&, const std::vector<mx::array>&) override {
-        throw std::runtime_error(
-            "a product with stored weights has no gradient: call model.train(), whose products have");
+        throw std::runtime_error(NO_GRADIENT);
     }
     std::vector<mx::Shape> output_shapes(const std::vector<mx::array>& inputs) override {
         mx::Shape shape = inputs[0].shape();
@@ -101,19 +116,32 @@ void require(bool is_so, const char* what) {
     if (!is_so) throw std::invalid_argument(what);
 }
 
-mx::array product(const mx::array& x, const mx::array& codes, const mx::array& scales,
-                  const mx::array& minima, int columns, int bits, int group) {
+struct Form {
+    int columns, bits, group;
+    bool operator==(const Form&) const = default;
+};
+
+void check_weight(const mx::array& codes, const mx::array& scales, const mx::array& minima,
+                  Form form, std::size_t depth) {
+    auto [columns, bits, group] = form;
     require(bits == 4 || bits == 8, "bits must be 4 or 8");
     require(group >= 16 && group <= 256 && group % 16 == 0, "group must be 16, 32, ..., 256");
     require(columns > 0, "columns must be positive");
-    require(x.ndim() > 0 && x.dtype() == mx::float32, "x must be float32, (..., depth)");
-    std::size_t depth = x.shape(-1), strips = (columns + LANES - 1) / LANES;
+    std::size_t strips = (columns + COLUMNS - 1) / COLUMNS;
     require(depth > 0 && depth % group == 0, "depth must be a multiple of group");
-    require(codes.dtype() == mx::uint16 && codes.size() == strips * LANES * depth * bits / 16,
+    require(codes.dtype() == mx::uint16 && codes.size() == strips * COLUMNS * depth * bits / 16,
             "codes must be uint16, as many as columns and depth need");
     for (auto* each : {&scales, &minima})
-        require(each->dtype() == mx::float32 && each->size() == strips * LANES * depth / group,
-                "scales and minima must be float32, one a group");
+        require((each->dtype() == mx::float32 || each->dtype() == mx::float16) &&
+                    each->dtype() == scales.dtype() &&
+                    each->size() == strips * COLUMNS * depth / group,
+                "scales and minima must be float32 or float16, one a group");
+}
+
+mx::array product(const mx::array& x, const mx::array& codes, const mx::array& scales,
+                  const mx::array& minima, int columns, int bits, int group) {
+    require(x.ndim() > 0 && x.dtype() == mx::float32, "x must be float32, (..., depth)");
+    check_weight(codes, scales, minima, {columns, bits, group}, x.shape(-1));
     mx::Shape shape = x.shape();
     shape.back() = columns;
     auto node = std::make_shared<StoredProduct>(mx::to_stream({}), columns, bits, group);
@@ -121,12 +149,3 @@ mx::array product(const mx::array& x, const mx::array& codes, const mx::array& s
 }
 
 }  // namespace
-
-NB_MODULE(lablib_stored_weights, m) {
-    nb::module_::import_("mlx.core");
-    m.def("start", [](std::uintptr_t multiply_at, std::uintptr_t space_at) {
-        multiply = reinterpret_cast<Multiply>(multiply_at);
-        space = reinterpret_cast<Space>(space_at);
-    });
-    m.def("product", &product);
-}

@@ -1,9 +1,10 @@
 """Builds the product with weights as they are stored, as an operation of MLX's.
 
-``stored_weights.c`` is the product, ``stored_weights.cpp`` hands it to MLX. Both are built once,
-when a model first wants them, into the user's cache folder: with a C++ compiler, against the
-headers that MLX's wheel brings, by nanobind, as MLX's own bindings are. Without these a model runs
-on products of MLX's; :func:`obstacle` says what is missing.
+``stored_weights.c`` is the product, ``stored_block.c`` a Llama's block around it, and two files of
+C++ hand them to MLX. All are built once, when a model first wants them, into the user's cache
+folder: with a C++ compiler, against the headers that MLX's wheel brings, by nanobind, as MLX's own
+bindings are. Without these a model runs on products of MLX's; :func:`obstacle` says what is
+missing.
 
 Environment:
     LABLIB_STORED: ``off`` leaves all products to MLX.
@@ -30,8 +31,10 @@ from lablib.machine import backend, few_rows
 import mlx.core as mx
 
 SOURCE = Path(__file__).with_name("stored_weights.c")
-OPERATION = SOURCE.with_suffix(".cpp")
+BLOCK = SOURCE.with_name("stored_block.c")  # each includes the other file of its language
+OPERATION = BLOCK.with_suffix(".cpp")
 _MODULE = "lablib_stored_weights"
+_BLOCKS = "before", "after", "read"
 # Bytes times two as one instruction: what the processor must have, and the compiler be told.
 _PAIRS = {"x86-64-v4": ("avx512_vnni", "-mavx512vnni")}
 
@@ -47,6 +50,15 @@ def product() -> Product | None:
     Raises:
         ValueError: of the function, where arrays don't fit each other.
     """
+    made = _made()[0]
+    return made and made.product
+
+
+def block() -> Any:
+    """Return the module with ``before``, ``after`` and ``read`` of ``stored_block.cpp``, or None.
+
+    What they compute is said in ``stored_block.c``; they raise as the product does.
+    """
     return _made()[0]
 
 
@@ -56,7 +68,7 @@ def obstacle() -> str | None:
 
 
 @cache
-def _made() -> tuple[Product | None, str | None]:
+def _made() -> tuple[Any, str | None]:
     if os.environ.get("LABLIB_STORED", "").lower() == "off":
         return None, "LABLIB_STORED=off"
     if sys.platform != "linux" or mx.default_device() == mx.gpu:
@@ -68,16 +80,16 @@ def _made() -> tuple[Product | None, str | None]:
 
 
 def library() -> Path:
-    """Return the path of the compiled ``stored_weights.c``, built if it is not there yet.
+    """Return the path of the compiled ``stored_block.c``, built if it is not there yet.
 
     Raises:
         OSError: there is no compiler, or no folder to write to; or the compiler failed.
     """
     processor = few_rows.processor_of(backend.core())
     flags = flags_of(processor)
-    name = f"stored-{_mark(SOURCE)}-{processor}{''.join(flags)}.so"
+    name = f"stored-{_mark(SOURCE, BLOCK)}-{processor}{''.join(flags)}.so"
     return folders.made_once(
-        name, partial(few_rows.build, processor=processor, source=SOURCE, more=flags)
+        name, partial(few_rows.build, processor=processor, source=BLOCK, more=flags)
     )
 
 
@@ -92,7 +104,7 @@ def flags_of(processor: str) -> list[str]:
 
 
 def operation() -> Path:
-    """Return the path of the compiled ``stored_weights.cpp``, as :func:`library` does.
+    """Return the path of the compiled ``stored_block.cpp``, as :func:`library` does.
 
     Raises:
         ImportError: there is no nanobind.
@@ -101,7 +113,7 @@ def operation() -> Path:
 
     versions = "-".join((metadata.version("mlx"), nanobind.__version__))
     python = f"{sys.implementation.cache_tag}-{platform.machine()}"
-    name = f"stored-{_mark(OPERATION)}-mlx-{versions}-{python}.so"
+    name = f"stored-{_mark(SOURCE.with_suffix('.cpp'), OPERATION)}-mlx-{versions}-{python}.so"
     return folders.made_once(name, build_operation)
 
 
@@ -143,15 +155,16 @@ def build_operation(path: Path) -> None:
         raise OSError(f"{tool} failed: {done.stderr.strip()[:200]}")
 
 
-def _load(library: Path, operation: Path) -> Product:
+def _load(library: Path, operation: Path) -> Any:
     kernel = ctypes.CDLL(str(library))
     spec: Any = importlib.util.spec_from_file_location(_MODULE, operation)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    functions = (kernel.stored_product, kernel.stored_space)
-    module.start(*(ctypes.cast(each, ctypes.c_void_p).value for each in functions))
-    return module.product
+    names = ["stored_product", "stored_space"]
+    names += [f"block_{each}{more}" for each in _BLOCKS for more in ("", "_space")]
+    module.start([ctypes.cast(kernel[name], ctypes.c_void_p).value for name in names])
+    return module
 
 
-def _mark(source: Path) -> str:
-    return hashlib.sha256(source.read_bytes()).hexdigest()[:12]
+def _mark(*sources: Path) -> str:
+    return hashlib.sha256(b"".join(each.read_bytes() for each in sources)).hexdigest()[:12]

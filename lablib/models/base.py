@@ -9,7 +9,7 @@ Parameters carry the names of mlx-lm's Llama: a Llama-shaped checkpoint opens in
 lives in the cache and never on the model: rewinding a sequence is rewinding its cache.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -17,7 +17,7 @@ from lablib.definitions import FastPath, remember
 from lablib.machine import scheduling
 from lablib.machine.arrays import listed
 from lablib.machine.streams import clear_with_thread
-from lablib.models import kernels, retention, short_forward
+from lablib.models import kernels, retention, short_forward, stored_block
 from lablib.models.config import ATTENTION, RETENTION, ModelConfig
 from lablib.unknown_options import checks_options
 from lablib.validation import BadType, BadValue, integer
@@ -32,6 +32,7 @@ class Past(NamedTuple):
     mask: mx.array | str | None
     rotation: kernels.Rotation | None = None  # None with learned positions
     quick: kernels.Table | None = None  # the rotation's, where ``short_forward`` may run
+    stored: kernels.Table | None = None  # the same, for ``stored_block``
 
 
 class Attention(nn.Module):
@@ -63,9 +64,18 @@ class Attention(nn.Module):
         return self.o_proj(kernels.join_heads(out))
 
     def read(
-        self, q: mx.array, k: mx.array, v: mx.array, mask: mx.array | str | None, cache: Any
+        self,
+        q: mx.array,
+        k: mx.array,
+        v: mx.array,
+        mask: mx.array | str | None,
+        cache: Any,
+        attend: Callable[..., mx.array] | None = None,
     ) -> mx.array:
-        """Let ``cache`` take keys and values in; return all that queries ``(B, H, T, D)`` read."""
+        """Let ``cache`` take keys and values in; return all that queries ``(B, H, T, D)`` read.
+
+        ``attend`` may stand in for ``kernels.attention``.
+        """
         if hasattr(cache, "attend"):
             return cache.attend(q, k, v, self.scale, mask)
         if cache is not None:
@@ -75,7 +85,7 @@ class Attention(nn.Module):
 
             named: Any = mask  # mlx-lm's hint forgets "causal"
             return scaled_dot_product_attention(q, k, v, cache, self.scale, named)
-        return kernels.attention(q, k, v, self.scale, mask)
+        return (attend or kernels.attention)(q, k, v, self.scale, mask)
 
 
 class MLP(nn.Module):
@@ -111,6 +121,7 @@ class RMSNorm(nn.RMSNorm):
 for _module in (__name__, "lablib.models.kernels", "mlx.nn"):
     remember(_module)
 _SHORT_FORWARD = FastPath("short forward")  # of attention's ``read`` it takes the block's own
+_STORED_BLOCK = FastPath("stored block")
 
 
 def _norm(config: ModelConfig) -> nn.Module:
@@ -134,16 +145,18 @@ class Block(nn.Module):
 
     def __call__(self, x: mx.array, past: Any, cache: Any | None = None) -> mx.array:
         """Transform ``x (B, T, hidden)``; ``past`` tells how each token sees the ones before it."""
-        if self.kind == ATTENTION and past.quick and self._is_llama():
-            return self._short_forward(x, past.quick, past.mask, cache)
+        if self.kind == ATTENTION and self._is_llama():
+            if past.stored and stored_block.is_ours(self):
+                return stored_block.run(self, x, past.stored, past.mask, cache)
+            if past.quick and short_forward.is_ours(self):
+                return self._short_forward(x, past.quick, past.mask, cache)
         mixer = self.self_attn if self.kind == ATTENTION else self.retention
         x = x + mixer(self.input_layernorm(x), past, cache)
         return x + self.mlp(self.post_attention_layernorm(x))
 
     def _is_llama(self) -> bool:
-        """Return whether every part and layer is of the kind that ``short_forward`` stands for."""
-        parts = list(map(type, self.values()))
-        return parts == [Attention, MLP, RMSNorm, RMSNorm] and short_forward.is_ours(self)
+        """Return whether every part is of the kind that the faster ways stand for."""
+        return list(map(type, self.values())) == [Attention, MLP, RMSNorm, RMSNorm]
 
     def _short_forward(
         self, x: mx.array, table: kernels.Table, mask: mx.array | str | None, cache: Any
@@ -199,7 +212,9 @@ class Blocks(nn.Module):
         offset = 0 if cache is None else getattr(cache, "places", cache.offset)
         rotation = kernels.Rotation(offset, length, config.head_dim, config.rope_theta)
         quick = short_forward.fits(x, rotation) and _SHORT_FORWARD.is_open()
-        return Past(mask, rotation, rotation.table if quick else None)
+        stored = stored_block.fits(x, rotation) and _STORED_BLOCK.is_open()
+        table = rotation.table
+        return Past(mask, rotation, table if quick else None, table if stored else None)
 
 
 class Stack(Blocks):

@@ -11,7 +11,7 @@ the largest of its group: the C file derives the bound. In training and ``by_def
 multiplies by ``weight``, all of it in float32, as everywhere else.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from lablib.definitions import FastPath, remember
@@ -20,7 +20,7 @@ from lablib.machine import pages, stored_weights
 import mlx.core as mx
 import mlx.nn as nn
 
-LANES = 8  # rows of a weight that lie beside each other
+LANES = 16  # rows of a weight that lie beside each other
 _PAIR = 2  # neighbours of a row that do so
 
 Codes = tuple[mx.array, mx.array, mx.array]  # (columns, depth) and scales, minima (columns, groups)
@@ -54,8 +54,15 @@ def unpacked(words: mx.array, bits: int) -> mx.array:
 
 def _strips(values: mx.array) -> mx.array:
     """Return what ``(columns, groups)`` is as ``(strips, groups, LANES)``."""
-    padded = mx.pad(values.astype(mx.float32), [(0, -values.shape[0] % LANES), (0, 0)])
+    padded = mx.pad(values, [(0, -values.shape[0] % LANES), (0, 0)])
     return mx.contiguous(padded.reshape(-1, LANES, values.shape[1]).swapaxes(1, 2))
+
+
+def _narrow(*values: mx.array) -> Sequence[mx.array]:
+    """Return float32 numbers in float16 if that changes none of them."""
+    halves = [each.astype(mx.float16) for each in values]
+    pairs = zip(halves, values, strict=True)
+    return halves if all(mx.array_equal(half, each).item() for half, each in pairs) else values
 
 
 def dequantised(codes: mx.array, scales: mx.array, minima: mx.array) -> mx.array:
@@ -63,10 +70,6 @@ def dequantised(codes: mx.array, scales: mx.array, minima: mx.array) -> mx.array
     shape = scales.shape[-1], codes.shape[-1] // scales.shape[-1]
     groups = mx.unflatten(codes.astype(mx.float32), -1, shape)
     return (groups * scales[..., None] + minima[..., None]).flatten(-2)
-
-
-remember(__name__)
-_AS_STORED = FastPath("stored weights")
 
 
 def is_open() -> bool:
@@ -77,7 +80,9 @@ def is_open() -> bool:
 def multiplied(x: mx.array, layer: Mapping[str, Any]) -> mx.array:
     """Return ``x (..., depth)`` times a stored weight: ``(..., columns)`` float32."""
     multiply: Any = stored_weights.product()
-    scales, minima = (layer[each].astype(mx.float32) for each in ("scales", "minima"))
+    scales, minima = layer["scales"], layer["minima"]
+    if not scales.dtype == minima.dtype == mx.float16:
+        scales, minima = scales.astype(mx.float32), minima.astype(mx.float32)
     return multiply(x.astype(mx.float32), layer["codes"], scales, minima, *layer["form"])
 
 
@@ -93,7 +98,8 @@ class Stored(nn.Module):
         for codes, scales, minima in quantised:  # pieces; all but the last are whole strips
             columns += len(codes)
             group = codes.shape[1] // scales.shape[1]
-            parts.append((packed(codes, bits), _strips(scales), _strips(minima)))
+            values = map(_strips, _narrow(scales.astype(mx.float32), minima.astype(mx.float32)))
+            parts.append((packed(codes, bits), *values))
             mx.eval(parts[-1])
         self.form = columns, bits, group
         arrays = [mx.concatenate([*each]) for each in zip(*parts, strict=True)]
@@ -147,6 +153,15 @@ class StoredEmbedding(Stored):
         return self.product(x)
 
 
+def set_dtype(model: nn.Module, dtype: mx.Dtype) -> None:
+    """Set the type of a model's numbers, but for scales and minima, which stay what they are."""
+    ours = [layer for _, layer in model.named_modules() if isinstance(layer, Stored)]
+    kept = [{name: layer[name] for name in ("scales", "minima")} for layer in ours]
+    model.set_dtype(dtype)
+    for layer, values in zip(ours, kept, strict=True):
+        layer.update(values)
+
+
 def keep_as_stored(model: nn.Module) -> None:
     """Put layers of ours in place of a model's quantised ones.
 
@@ -191,3 +206,7 @@ def made_for(layer: Any, quantised: Iterable[Codes], bits: int) -> Stored:
     if isinstance(layer, nn.Embedding | nn.QuantizedEmbedding):
         return StoredEmbedding(quantised, bits)
     return StoredLinear(quantised, bits, layer.get("bias"))
+
+
+remember(__name__)
+_AS_STORED = FastPath("stored weights")

@@ -131,7 +131,7 @@ def load(
     else:
         model, read_tokenizer = _load_with_mlx_lm(str(path), "with mlx-lm", more)
     if dtype is not None or mx.default_device() != mx.gpu:
-        model.set_dtype(dtype or mx.float32)
+        stored.set_dtype(model, dtype or mx.float32)
     if bits is not None:
         quantise(model, bits)
     stored.keep_as_stored(model)
@@ -187,8 +187,9 @@ def quantise(model: nn.Module, bits: int) -> None:
 
 def _warn_of_poor_products(model: nn.Module, name: str) -> None:
     """Say in one line what a CPU does to products of other weights than float32, and why."""
-    # Those of ``stored``, and those that others multiply.
-    types = {a.dtype for _, a in flattened(model.parameters())} - {mx.float32, mx.uint16}
+    ours = {path for path, layer in model.named_modules() if isinstance(layer, stored.Stored)}
+    arrays = flattened(model.parameters())
+    types = {a.dtype for name, a in arrays if name.rpartition(".")[0] not in ours} - {mx.float32}
     if not types:
         return
     why = "MLX's CPU products of them bypass the BLAS, 3 to 9 times slower than float32's"

@@ -23,10 +23,10 @@ pytestmark = [
 ]
 PLANTED = {
     "a code is counted twice": ("k + PAIR * n);", "k + PAIR * (n / 2 * 2));"),
-    "a sum is left out": ("sums[0][i] + sums[1][i]", "sums[0][i]"),
-    "the minimum is forgotten": ("y[i] += minimum * sum", "y[i] -= minimum * sum"),
+    "a sum is left out": ("sums[0][half][i] + sums[1][half][i]", "sums[0][half][i]"),
+    "the minimum is forgotten": ("y[half][i] += minimum * sum", "y[half][i] -= minimum * sum"),
     "rows share a step": ("scale * step[(size_t)i * groups + g]", "scale * step[g]"),
-    "a column too many": ("left < COLUMNS ? left : COLUMNS", "COLUMNS"),
+    "a column too many": ("left < LANES ? left : LANES", "LANES"),
     "the last strip is another": ("strip * COLUMNS < p->columns", "strip < p->columns / COLUMNS"),
     "rounded down": ("(near + 0x1.8p23f) - 0x1.8p23f", "near"),
     "8 bits of x": ("LARGEST = 32767", "LARGEST = 127"),

@@ -11,16 +11,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-LANES = 8
+LANES = 16  # columns of a strip
 SPECIAL = np.float32([0, -0.0, 1e-40, -3e-42, 1e-31, 3e38, 1])
 
 
 class Arguments(ctypes.Structure):
     """``product`` in stored_weights.c."""
 
-    _fields_ = [(name, ctypes.c_int) for name in ("rows", "columns", "depth", "bits", "group")] + [
-        (name, ctypes.c_void_p) for name in ("x", "codes", "scales", "minima", "y")
-    ]
+    _fields_ = [
+        (name, ctypes.c_int) for name in ("rows", "columns", "depth", "bits", "group", "narrow")
+    ] + [(name, ctypes.c_void_p) for name in ("x", "codes", "scales", "minima", "y")]
 
 
 @dataclass
@@ -60,7 +60,8 @@ def random_call(rng: np.random.Generator, most_rows: int = 64) -> Call:
         x = (rng.integers(0, 32000, x.shape) + 0.9).astype(np.float32)
         x[:, ::group] = 32767
         scales, minima = np.abs(scales), np.abs(minima)
-    return Call(bits, x, codes, scales.astype(np.float32), np.float32(minima * 2**bits / 2))
+    kept = rng.choice([np.float32, np.float16])
+    return Call(bits, x, codes, scales.astype(kept), (minima * 2**bits / 2).astype(kept))
 
 
 def packed(call: Call) -> list[np.ndarray]:
@@ -74,7 +75,7 @@ def packed(call: Call) -> list[np.ndarray]:
     np.bitwise_or.at(words, (c // LANES, block, c % LANES, j), shifted)
     found = [words]
     for values in (call.scales, call.minima):
-        strip = np.zeros((strips, values.shape[1], LANES), np.float32)
+        strip = np.zeros((strips, values.shape[1], LANES), values.dtype)
         c = np.arange(columns)
         strip[c // LANES, :, c % LANES] = values
         found.append(strip)
@@ -88,7 +89,7 @@ def run(library: ctypes.CDLL, call: Call, name: str = "stored_product") -> np.nd
     library.stored_space.restype = ctypes.c_size_t
     space = np.empty(library.stored_space(rows, depth, call.group()), np.uint8)
     arrays = [_unaligned(each) for each in (call.x, *packed(call))] + [y]
-    sizes = rows, columns, depth, call.bits, call.group()
+    sizes = rows, columns, depth, call.bits, call.group(), call.scales.dtype == np.float16
     told = Arguments(*sizes, *(each.ctypes.data for each in arrays))
     getattr(library, name)(ctypes.byref(told), ctypes.c_void_p(space.ctypes.data))
     return y
