@@ -145,7 +145,7 @@ class Block(nn.Module):
 
     def __call__(self, x: mx.array, past: Any, cache: Any | None = None) -> mx.array:
         """Transform ``x (B, T, hidden)``; ``past`` tells how each token sees the ones before it."""
-        if self.kind == ATTENTION and self._is_llama():
+        if self.kind == ATTENTION and (past.quick or past.stored) and self._is_llama():
             if past.stored and stored_block.is_ours(self):
                 return stored_block.run(self, x, past.stored, past.mask, cache)
             if past.quick and short_forward.is_ours(self):
@@ -212,7 +212,9 @@ class Blocks(nn.Module):
         offset = 0 if cache is None else getattr(cache, "places", cache.offset)
         rotation = kernels.Rotation(offset, length, config.head_dim, config.rope_theta)
         quick = short_forward.fits(x, rotation) and _SHORT_FORWARD.is_open()
-        stored = stored_block.fits(x, rotation) and _STORED_BLOCK.is_open()
+        # Asked first, as the other question builds what multiplies such weights: for ten seconds.
+        is_stored = "codes" in self.layers[0].get("self_attn", {}).get("q_proj", {})
+        stored = is_stored and stored_block.fits(x, rotation) and _STORED_BLOCK.is_open()
         table = rotation.table
         return Past(mask, rotation, table if quick else None, table if stored else None)
 

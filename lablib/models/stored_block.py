@@ -44,13 +44,13 @@ def run(block: Any, x: mx.array, table: kernels.Table, mask: Any, cache: Any) ->
     """Return the block of ``x (B, T, hidden)``; ``table`` is the rotation's."""
     ours, mixer, mlp = stored_weights.block(), block["self_attn"], block["mlp"]
     first, last = block["input_layernorm"], block["post_attention_layernorm"]
-    layers = mixer["q_proj"], mixer["k_proj"], mixer["v_proj"]
-    q, k, v = ours.before(x, first["weight"], *table, *layers, first.eps)
+    inner = mixer["q_proj"], mixer["k_proj"], mixer["v_proj"]
+    q, k, v = ours.before(x, first["weight"], *table, *inner, first.eps)
     read = _taken_in(q, k, v, mixer.scale, mask, cache)
     if read is None:
         read = mixer.read(q, k, v, mask, cache, attention)
-    layers = mixer["o_proj"], mlp["gate_proj"], mlp["up_proj"], mlp["down_proj"]
-    return ours.after(x, read, last["weight"], *layers, last.eps)
+    outer = mixer["o_proj"], mlp["gate_proj"], mlp["up_proj"], mlp["down_proj"]
+    return ours.after(x, read, last["weight"], *outer, last.eps)
 
 
 def attention(q: mx.array, k: mx.array, v: mx.array, scale: float, mask: Any) -> mx.array:

@@ -283,3 +283,10 @@ def test_layers_that_do_not_fit_each_other_are_refused() -> None:
         ops.read(*qkv(1, 4, 3, 1, 5), 1.0, False)
     with pytest.raises(RuntimeError, match="no gradient"):
         mx.grad(lambda x: ops.before(x, norm, *table, *layers, 1e-5)[0].sum())(x)
+
+
+def test_a_model_of_floats_never_asks_for_the_module(monkeypatch) -> None:
+    """Building it takes ten seconds, which nobody without stored weights shall wait."""
+    monkeypatch.setattr(stored_weights, "block", lambda: pytest.fail("it was asked for"))
+    model = LanguageModel(llama_config(**SHAPE), seed=1)
+    mx.eval(model(mx.array([[1, 2, 3]])))
