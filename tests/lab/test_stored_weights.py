@@ -141,8 +141,8 @@ def test_arrays_that_do_not_fit_are_refused() -> None:
     good = x, codes, scales, minima, columns, bits, group
     for place, bad in [
         (0, x.astype(mx.float16)), (0, x[:, :-1]), (0, x[:, :0]), (1, codes[..., :1]),
-        (1, codes.astype(mx.uint32)), (2, scales[:, :-1]), (3, minima.astype(mx.float16)),
-        (4, 0), (4, columns + 8), (5, 5), (5, 12 - bits), (6, 8), (6, 0), (6, 512),
+        (1, codes.astype(mx.uint32)), (2, scales[:, :-1]), (3, minima.astype(mx.bfloat16)),
+        (4, 0), (4, columns + 16), (5, 5), (5, 12 - bits), (6, 8), (6, 0), (6, 512),
     ]:  # fmt: skip
         with pytest.raises(ValueError, match="must be"):
             multiply(*good[:place], bad, *good[place + 1 :])
