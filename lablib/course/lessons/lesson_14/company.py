@@ -16,7 +16,7 @@ from typing import Any
 
 import lablib
 from lablib.course.lessons.lesson_14.load import on_a_line, table
-from lablib.course.lessons.lesson_14.runs import STORED, Estimate, ratio_of
+from lablib.course.lessons.lesson_14.runs import STORED, Estimate, keep, ratio_of
 from lablib.course.plots.chart import Chart
 from lablib.course.plots.charts import axis, curves, panel
 from lablib.course.plots.pictures import COLOURS
@@ -180,10 +180,7 @@ def main() -> None:
         order = np.random.default_rng(seed).permutation(ROWS).tolist()
         found = {rows: of_rows(model, rows, beats, seed) for rows in order}
         records.append({"seed": seed, "of rows": [found[rows] for rows in ROWS]})
-        lines = ",\n".join(json.dumps(each) for each in records)
-        about = json.dumps({"model": "target", "command": f"{COMMAND} {len(records)}"})
-        COMPANY.write_text(f'{{"about": {about},\n"records": [\n{lines}\n]}}\n', encoding="utf-8")
-        print(f"{len(records)} visits", flush=True)
+        keep(COMPANY, records, COMMAND)
 
 
 if __name__ == "__main__":

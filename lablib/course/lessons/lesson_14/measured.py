@@ -8,14 +8,13 @@ list the prices are measured anew, then the capacity, and then the loads, in an 
 """
 
 import argparse
-import json
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import lablib
 from lablib.course.lessons.lesson_14.load import three_times
-from lablib.course.lessons.lesson_14.runs import LOADS, STORED, Record, stored
+from lablib.course.lessons.lesson_14.runs import LOADS, STORED, Record, keep, stored
 from lablib.course.replay.arrivals import Clocked, Metronome, prices_of, serve
 from lablib.course.theory.serving import Asked, Prices, Served, at_random, capacity, simulate
 
@@ -91,11 +90,7 @@ def main() -> None:
     beats = Metronome(model)
     for seed in range(len(records), lists):
         records.append(measure(model, seed, beats))
-        lines = ",\n".join(json.dumps(each) for each in records)
-        about = json.dumps({"model": "target", "command": f"{COMMAND} {len(records)}"})
-        STORED.parent.mkdir(exist_ok=True)
-        STORED.write_text(f'{{"about": {about},\n"records": [\n{lines}\n]}}\n', encoding="utf-8")
-        print(f"{len(records)} lists", flush=True)
+        keep(STORED, records, COMMAND)
 
 
 if __name__ == "__main__":

@@ -38,6 +38,14 @@ def _file() -> dict[str, Any]:
     return json.loads(STORED.read_text("utf-8"))
 
 
+def keep(path: Path, records: Sequence[Record], command: str) -> None:
+    """Write what was measured into a file, a line a record, and the command; say how many."""
+    lines = ",\n".join(json.dumps(each) for each in records)
+    about = json.dumps({"model": "target", "command": f"{command} {len(records)}"})
+    path.write_text(f'{{"about": {about},\n"records": [\n{lines}\n]}}\n', encoding="utf-8")
+    print(f"{len(records)} records in {path.name}", flush=True)
+
+
 def stored() -> list[Record]:
     """Return what was measured of each list."""
     return _file()["records"]
