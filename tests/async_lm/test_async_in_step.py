@@ -45,6 +45,7 @@ def in_step(lm):
     return bool(lm.cache.slab.dense.layers)
 
 
+@pytest.mark.grid(lambda fresh, options: options != {"prefill_step_size": 3}, rest="slow")
 @pytest.mark.parametrize(
     "options",
     [

@@ -10,7 +10,9 @@ from oracles.demo import SHOWN, STRIP, write_demo
 pytestmark = pytest.mark.browser
 
 
-@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@pytest.mark.parametrize(
+    "dark", [pytest.param(False, marks=pytest.mark.slow), True], ids=["light", "dark"]
+)
 def test_pictures_are_transparent_and_their_ink_is_readable(dark, lab, folder):
     name = write_demo(folder, "themes.ipynb", "Powers(1)", SHOWN, STRIP)
     browser.dress(lab, dark)

@@ -28,11 +28,10 @@ def has_widget(path: Path) -> bool:
 
 
 LESSONS = [path for path in sorted(NOTEBOOKS.glob("*.ipynb")) if has_widget(path)]
-# A real model takes minutes beside another kernel (12, 17). Fourteen more are dear, and have no
-# kind of control that others lack. nbval runs the cells of all of them in any case, and
-# tests/lessons moves their widgets without a browser.
-# What the second tier opens; the others are slow, and nbval runs them all.
-OPENED = ("00_start_here", "00a_arrays", "04_many_sequences", "19_blocks")
+# What the second tier opens. A real model takes minutes beside another kernel (12, 17), and the
+# others have no kind of control that these two lack: they are slow. nbval runs the cells of all of
+# them in any case, and tests/lessons moves their widgets without a browser.
+OPENED = ("00_start_here", "04_many_sequences")
 
 
 @pytest.fixture(scope="module")

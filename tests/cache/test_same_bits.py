@@ -127,6 +127,7 @@ def test_ragged_batches(reader: Reader) -> None:
         assert list(_ragged(reader, count)) == [1, 1, 1, 1, 1], count
 
 
+@pytest.mark.slow
 @pytest.mark.thorough
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_whole_grid(kind: str) -> None:

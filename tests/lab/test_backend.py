@@ -313,6 +313,7 @@ def test_importing_asks_linux_for_nothing() -> None:
     assert run(code).returncode == 0
 
 
+@pytest.mark.grid(lambda policy, setting, said: policy != "SCHED_IDLE", rest="slow")
 @pytest.mark.grid(lambda policy, setting, said: policy == "SCHED_OTHER")
 @linux
 @pytest.mark.parametrize(

@@ -166,6 +166,7 @@ WAYS = {  # what the process does last, and what the main thread does before
 }
 
 
+@pytest.mark.grid(lambda way: way == "AsyncMlxLM", rest="slow")
 @pytest.mark.grid(lambda way: way in ("a thread", "AsyncMlxLM"), rest="slow")
 @pytest.mark.thorough
 @pytest.mark.parametrize("way", WAYS)

@@ -49,6 +49,7 @@ CHECKERS = pytest.mark.parametrize(
 )
 
 
+@pytest.mark.grid(lambda lines: lines is pyright, rest="slow")
 @pytest.mark.thorough
 @CHECKERS
 def test_right_calls_are_accepted(lines: Callable[..., set[int]]) -> None:

@@ -32,6 +32,11 @@ def test_where_the_model_is_it_is_asked(monkeypatch, capsys):
 
 @pytest.mark.thorough
 @pytest.mark.skipif(zoo.fetched("smollm2") is None, reason="python -m lablib fetch")
-def test_the_model_still_says_it():
+# At temperature 1 last digits, another processor's say, part 08's drafted texts.
+@pytest.mark.grid(lambda lesson: lesson == "01", rest="slow")
+@pytest.mark.parametrize("lesson", [lesson for lesson in CELLS if lesson != "08"])
+def test_the_model_still_says_it(lesson):
     model, tokenizer = lablib.load("smollm2", dtype=mx.float32)
-    assert oracle.lines_of(*CELLS["01"], model, tokenizer) == smollm2.stored("01")
+    got = oracle.lines_of(*CELLS[lesson], model, tokenizer)
+    said = zip(got, smollm2.stored(lesson), strict=True)
+    assert all(one.split("measured")[0] == other.split("measured")[0] for one, other in said)

@@ -65,6 +65,7 @@ def test_without_the_model_the_task_says_so(monkeypatch) -> None:
         open_task.attempt(open_task.as_lesson_12)
 
 
+@pytest.mark.slow
 @pytest.mark.thorough
 @pytest.mark.skipif(HERE is None, reason="no smollm2: run python -m lablib fetch")
 def test_lesson_12_s_own_way_is_not_told_apart_from_its_stored_vote() -> None:

@@ -69,6 +69,7 @@ def last(answers):
     return [*answers][-1]
 
 
+@pytest.mark.grid(lambda model, draft, more: not more or draft in ("none", "model"))
 @pytest.mark.parametrize("draft", ["none", "model", "look up", "early exit"])
 @pytest.mark.parametrize(
     "more", [{}, {"stop": "e"}, {"repeat_penalty": 1.5}, {"presence_penalty": 1.5}]

@@ -72,6 +72,7 @@ def test_the_random_number_lies_in_the_word_that_was_drawn(smollm2):
     assert widths[0] == pytest.approx(widths[1], rel=1e-3)
 
 
+@pytest.mark.grid(lambda part, n: part == "drafts", rest="slow")
 @SMOLLM2
 @pytest.mark.parametrize(
     ("part", "n"),

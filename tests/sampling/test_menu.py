@@ -341,6 +341,9 @@ def every_text(model, name, n=3):
     return found
 
 
+@pytest.mark.grid(
+    lambda name, rule: rule == "none" or name in ("xtc", "dry", "mirostat"), rest="slow"
+)
 @pytest.mark.grid(lambda name, rule: rule == "none" or name in ("xtc", "dry"))
 @pytest.mark.parametrize(
     ("name", "rule"),

@@ -386,6 +386,7 @@ def kept_by(pair, rule: str) -> np.ndarray:
     return total
 
 
+@pytest.mark.grid(lambda pair, rule, by_head: not by_head or rule == "block", rest="slow")
 @pytest.mark.grid(lambda pair, rule, by_head: not by_head)
 @pytest.mark.parametrize("by_head", [False, True], ids=["model", "head"])
 @pytest.mark.parametrize("rule", rules.RULE)

@@ -120,6 +120,7 @@ def test_a_cold_page_from_a_disk_writes_by_itself_what_python_writes(chrome, dis
         assert visitor.prints() == text
 
 
+@pytest.mark.grid(lambda then: len(then) == 2, rest="slow")
 @pytest.mark.parametrize("then", [["run"], ["dice"], ["stop", "run"], ["reset", "run"]])
 def test_whoever_presses_while_it_writes_gets_a_whole_text(chrome, disk, then):
     """The first text is cut, and the next one begins at once."""
@@ -131,6 +132,7 @@ def test_whoever_presses_while_it_writes_gets_a_whole_text(chrome, disk, then):
         assert visitor.written() == visitor.prints()
 
 
+@pytest.mark.grid(lambda play: play == "draft", rest="slow")
 @pytest.mark.parametrize("play", ["write", "draft", "vote"])
 def test_another_beginning_ends_what_is_being_written(chrome, disk, play):
     """What came of the old beginning never stands below the new one, nor does a word about it."""
@@ -157,6 +159,7 @@ def test_a_beginning_that_is_no_sum_waits_while_one_votes(chrome, disk):
         assert field.input_value() == "Ben lost a kite."
 
 
+@pytest.mark.grid(lambda link: "prompt" in link or "head&rule=coupled" in link, rest="slow")
 @pytest.mark.parametrize(
     "link",
     [
@@ -504,6 +507,7 @@ def test_a_known_mistake_gets_its_own_words(task):
         assert verdict["like"] in alike
 
 
+@pytest.mark.grid(lambda size, scheme: (size is PHONE) == (scheme == "dark"), rest="slow")
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("size", [browser.WIDE, PHONE], ids=["wide", "phone"])
 def test_axe_finds_nothing_at_rest_and_in_each_play(chrome, disk, scheme, size):

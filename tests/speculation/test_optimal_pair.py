@@ -23,7 +23,7 @@ def pair_of(rng, size):
     return p / p.sum(), q / q.sum()
 
 
-@pytest.mark.grid(lambda sizes: sizes == (2, 12))
+@pytest.mark.grid(lambda sizes: sizes == (2, 12), rest="slow")
 @pytest.mark.parametrize("sizes", [(2, 12), (12, 65)], ids=str)
 def test_two_siblings_keep_what_the_linear_program_keeps(sizes):
     """Of 100 pairs of each range of sizes."""

@@ -93,6 +93,7 @@ def test_one_draft_of_a_large_vocabulary_biases_nothing(name, kind, size):
     check_chain(size, 1, kind, name)
 
 
+@pytest.mark.grid(lambda name, kind: (name == "block") == (kind != "soft"), rest="slow")
 @pytest.mark.thorough
 @pytest.mark.parametrize("kind", ["soft", "certain", "zero-tailed"])
 @pytest.mark.parametrize("name", ["rejection", "block"])

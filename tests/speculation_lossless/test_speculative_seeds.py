@@ -26,6 +26,7 @@ SAMPLED = [
 ]
 
 
+@pytest.mark.grid(lambda kind, options: kind == "hybrid" or options == SAMPLED[0], rest="slow")
 @pytest.mark.parametrize("options", SAMPLED, ids=str)
 @pytest.mark.parametrize("kind", ["llama", "hybrid"])
 def test_match_gives_the_tokens_of_plain_sampling_seed_by_seed(kind, options):

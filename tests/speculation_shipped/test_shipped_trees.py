@@ -49,7 +49,7 @@ def surprise(rule, p, q, siblings):
     return ((counts - wanted) ** 2 / wanted).sum(), chi2.isf(FALSE_ALARM, max(1, len(wanted) - 1))
 
 
-@pytest.mark.grid(lambda siblings, task: task == "sums")
+@pytest.mark.grid(lambda siblings, task: task == "sums", rest="slow")
 @pytest.mark.parametrize("siblings", [2, 3])
 @pytest.mark.parametrize("task", TEXTS)
 def test_20_000_rounds_write_what_the_target_says(pair, task, siblings):

@@ -91,7 +91,8 @@ def test_many_steps_lead_to_the_power(lm, proposal):
     assert gaps[-1] < 1e-6
 
 
-@pytest.mark.grid(lambda proposal: proposal != 1.0)
+@pytest.mark.grid(lambda proposal: proposal == 1.0, rest="slow")
+@pytest.mark.thorough
 @pytest.mark.parametrize("proposal", [1.0, ALPHA])
 def test_the_draws_are_those_of_the_transition(lm, proposal):
     """After one step and after two, exactly: the start, the places, the acceptance, the numbers."""

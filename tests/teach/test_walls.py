@@ -508,6 +508,7 @@ def test_files_are_limited_by_their_sizes_and_their_number():
 # --- where there are none ----------------------------------------------------------------------
 
 
+@pytest.mark.grid(lambda command: command == "grade", rest="slow")
 @pytest.mark.parametrize("command", ["grade", "score"])
 def test_without_bubblewrap_it_is_said_and_what_to_do(command, tmp_path, monkeypatch, capsys):
     (tmp_path / "ada.py").write_text(f"import numpy as np\n{submitted.RIGHT}")

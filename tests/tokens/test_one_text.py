@@ -32,6 +32,7 @@ def test_a_clean_up_of_spaces_takes_nothing_back(tmp_path, kind):
     check_some(tokenizer, 5, 60)
 
 
+@pytest.mark.grid(lambda kind: kind == "sentencepiece without bytes", rest="slow")
 @pytest.mark.thorough
 @EACH
 def test_20400_texts_are_what_tokens_add_to_the_prompts_text(tokenizers, kind):

@@ -44,6 +44,7 @@ def folder(tmp_path_factory):
     return folder
 
 
+@pytest.mark.slow
 @pytest.mark.thorough
 def test_at_temperature_0_theory_is_the_engines_count(folder):
     recording = stored_acceptance(folder)

@@ -299,6 +299,7 @@ def evaluated(out: Path, models: Path, monkeypatch: pytest.MonkeyPatch) -> dict:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.thorough
 def test_the_same_seed_measures_the_same(folder, tmp_path, monkeypatch):
     again = evaluated(tmp_path, folder, monkeypatch)

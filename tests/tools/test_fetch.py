@@ -326,7 +326,7 @@ def test_a_disk_that_fills_while_unpacking(bare, made, monkeypatch, capfd, writt
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("room", [10_000, 40_000])
+@pytest.mark.parametrize("room", [10_000, pytest.param(40_000, marks=pytest.mark.slow)])
 def test_a_disk_that_is_full_while_converting(bare, made, room):
     """For once a real limit, on the size of a file: MLX reports it in its own way."""
     limit = f"resource.setrlimit(resource.RLIMIT_FSIZE, ({room}, {room}))"

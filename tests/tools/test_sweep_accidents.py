@@ -467,6 +467,7 @@ def test_votes_without_an_answer_say_why(tmp_path: Path, capsys) -> None:
     assert answers == [None] * 4
 
 
+@pytest.mark.grid(lambda kind: KINDS.index(kind) % 2 == 0, rest="slow")
 @pytest.mark.thorough
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_kill_changes_nothing(kind: str, tmp_path: Path) -> None:

@@ -143,6 +143,7 @@ def test_two_answers_do_not_break_the_promise(rule, n):
 LONG = [*itertools.product(STOP_RULES, (255, 256)), *itertools.product(STOP_RULES[:2], (511, 512))]
 
 
+@pytest.mark.grid(lambda rule, n: n < 200, rest="slow")
 @pytest.mark.grid(lambda rule, n: n < 300, rest="slow")
 @thorough
 @pytest.mark.parametrize(("rule", "n"), LONG)  # of two answers dirichlet is all but beta, and slow
@@ -159,6 +160,7 @@ def test_three_answers_do_not_break_the_promise(rule, n):
         assert within(stop, oracle.three(stop.reason, n, GRID + NEAR if n < 10 else NEAR))[0]
 
 
+@pytest.mark.grid(lambda rule, n: n in (24, 33, 64), rest="slow")
 @thorough
 @pytest.mark.parametrize("rule", STOP_RULES)
 @pytest.mark.parametrize("n", [24, 28, 32, 33, 48, 63, 64])
