@@ -12,8 +12,9 @@ Environment:
     LABLIB_FEW_ROWS: ``off`` leaves products of few rows to OpenBLAS; a path names the library.
     MLX_ENABLE_TF32: ``1`` lets a GPU round the factors of a float32 product to ten bits, and two
         ways to the same logits agree to three digits only; so we set ``0`` unless it is set.
-    LABLIB_THREADS: how many threads the BLAS uses (default 1: best for one-token steps, and kernels
-        that run side by side do not fight; one per core is better for training).
+    LABLIB_THREADS: how many threads the BLAS uses, and products with stored weights (default 1:
+        kernels that run side by side do not fight, and one is best for one-token steps in float32.
+        One per core is better for training, and for stored weights where nothing else runs).
 """
 
 import ctypes
@@ -57,6 +58,7 @@ class Blas:
 
 _blas: Blas | None = None
 _library: ctypes.CDLL | None = None
+_followers: list[Callable[[int], object]] = []  # what else computes with as many threads
 
 
 def configure() -> Blas:
@@ -78,7 +80,7 @@ def blas() -> Blas:
 
 
 def set_threads(n: int) -> None:
-    """Let the BLAS use ``n`` threads from now on.
+    """Let the BLAS use ``n`` threads from now on, and products with stored weights.
 
     Raises:
         RuntimeError: this BLAS takes the number only while it loads. An OpenMP build (the wheel's)
@@ -101,11 +103,19 @@ def set_threads(n: int) -> None:
             f"start Python with LABLIB_THREADS={n} in the environment"
         )
     _library.openblas_set_num_threads(ctypes.c_int(n))
+    for follow in _followers:
+        follow(n)
 
 
 def threads() -> int:
     """Return the number of threads that the BLAS uses (1 where it is not ours to know)."""
     return int(_library.openblas_get_num_threads()) if _library is not None else 1
+
+
+def follow_threads(follow: Callable[[int], object]) -> None:
+    """Call ``follow(n)`` now, and whenever the number of threads is set."""
+    _followers.append(follow)
+    follow(threads())
 
 
 def core() -> str | None:

@@ -75,7 +75,8 @@ def build(path: Path, processor: str, source: Path | None = None, more: Sequence
     if tool is None:
         raise OSError("no C compiler")
     flags = ["-march=" + processor] if processor.startswith("x86") else []
-    command = [tool, "-O3", "-shared", "-fPIC", *flags, *more, str(source or SOURCE)]
+    flags += ["-shared", "-fPIC", "-pthread", f"-I{SOURCE.parent}"]
+    command = [tool, "-O3", *flags, *more, str(source or SOURCE)]
     command += ["-o", str(path)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:

@@ -169,10 +169,6 @@ typedef struct {
     float *y;                         /* (batch, heads, queries, width) */
 } reading;
 
-size_t block_read_space(const reading *a) {
-    return a->keys * sizeof(int) + ((size_t)a->keys + LANES) * sizeof(float);
-}
-
 /* Write the keys that a query sees; return how many. */
 static int seen_by(const reading *a, int row, int query, int *seen) {
     int n = 0, last = a->causal ? a->keys - a->queries + query + 1 : a->keys;
@@ -222,18 +218,37 @@ static void read_one(const float *q, const float *k, const float *v, size_t k_ap
     }
 }
 
-void block_read(const reading *a, void *space) {
-    int *seen = space, each = a->heads / a->kv_heads;
+typedef struct {
+    const reading *all;
+    int items, pieces; /* an item: the queries of a token that share a head of keys */
+} items;
+
+static void some_items(const void *told, int i) {
+    const items *cut = told;
+    const reading *a = cut->all;
+    int each = a->heads / a->kv_heads, n = 0;
+    int item = (int)((int64_t)cut->items * i / cut->pieces), first = item;
+    int end = (int)((int64_t)cut->items * (i + 1) / cut->pieces);
+    int *seen = malloc(a->keys * sizeof(int) + ((size_t)a->keys + LANES) * sizeof(float));
+    if (!seen) abort();
     float *scores = (float *)(seen + a->keys);
-    for (int row = 0; row < a->batch; row++)
-        for (int query = 0; query < a->queries; query++) {
-            int n = seen_by(a, row, query, seen);
-            for (int head = 0; head < a->heads; head++) {
-                const float *q = a->q + row * a->q_at[0] + head * a->q_at[1] + query * a->q_at[2];
-                const float *k = a->k + row * a->k_at[0] + head / each * a->k_at[1];
-                const float *v = a->v + row * a->v_at[0] + head / each * a->v_at[1];
-                float *y = a->y + (((size_t)row * a->heads + head) * a->queries + query) * a->width;
-                read_one(q, k, v, a->k_at[2], a->v_at[2], n, seen, a->scale, scores, y, a->width);
-            }
+    for (; item < end; item++) {
+        int kv = item % a->kv_heads, token = item / a->kv_heads;
+        int row = token / a->queries, query = token % a->queries;
+        if (kv == 0 || item == first) n = seen_by(a, row, query, seen);
+        const float *k = a->k + row * a->k_at[0] + kv * a->k_at[1];
+        const float *v = a->v + row * a->v_at[0] + kv * a->v_at[1];
+        for (int head = kv * each; head < (kv + 1) * each; head++) {
+            const float *q = a->q + row * a->q_at[0] + head * a->q_at[1] + query * a->q_at[2];
+            float *y = a->y + (((size_t)row * a->heads + head) * a->queries + query) * a->width;
+            read_one(q, k, v, a->k_at[2], a->v_at[2], n, seen, a->scale, scores, y, a->width);
         }
+    }
+    free(seen);
+}
+
+void block_read(const reading *a) {
+    items cut = {a, a->batch * a->queries * a->kv_heads, 1};
+    cut.pieces = pieces_of(cut.items);
+    for_each_piece(cut.pieces, some_items, &cut);
 }

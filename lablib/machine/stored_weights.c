@@ -29,10 +29,13 @@
    its numbers NaN.
 
    `stored_naive` is this definition. What makes the other fast: 16 columns of W lie in the lanes
-   of two vectors, so nothing is added across lanes; and W comes from memory once for all rows. */
+   of two vectors, so nothing is added across lanes; W comes from memory once for all rows; and
+   threads share the columns. */
 
-#include <stddef.h>
+#include "team.c"
+
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 #ifdef __AVX2__
 #include <immintrin.h>
@@ -130,11 +133,10 @@ static rounded round_rows(const float *x, int rows, int depth, int group, void *
     return to;
 }
 
-/* Return how many bytes of `space` the products below need: for x, and one strip of W. */
+/* Return how many bytes of `space` the products below need for x. */
 size_t stored_space(int rows, int depth, int group) {
     size_t n = (size_t)rows * depth;
-    size_t strip = rows <= FEW ? 0 : (size_t)depth * COLUMNS * sizeof(uint16_t);
-    return (n * sizeof(int16_t) + 31) / 32 * 32 + 2 * n / group * sizeof(float) + strip + 64;
+    return (n * sizeof(int16_t) + 31) / 32 * 32 + 2 * n / group * sizeof(float);
 }
 
 void stored_naive(const product *p, void *space) {
@@ -257,27 +259,42 @@ INLINE void unpack(const product *p, const uint16_t *codes, uint16_t *apart, con
     }
 }
 
-INLINE void all_strips(const product *p, const rounded *x, uint16_t *apart, const int bits) {
+INLINE void some_strips(const product *p, const rounded *x, int strip, int end, const int bits) {
     size_t size = (size_t)p->depth * COLUMNS * bits / 16; /* words of a strip */
-    for (int strip = 0; strip * COLUMNS < p->columns; strip++) {
+    uint16_t *apart = p->rows > FEW ? malloc((size_t)p->depth * COLUMNS * sizeof(uint16_t)) : NULL;
+    for (; strip < end; strip++) {
         const uint16_t *codes = p->codes + strip * size;
-        if (p->rows <= FEW) {
-            all_rows(p, x, strip, codes, bits);
-        } else {
+        if (apart) {
             unpack(p, codes, apart, bits);
             all_rows(p, x, strip, apart, 16);
+        } else {
+            all_rows(p, x, strip, codes, bits);
         }
     }
+    free(apart);
 }
 
-/* Multiply by rows that are rounded already, in groups of this weight's; `space` is behind them. */
-static void multiply(const product *p, const rounded *x) {
-    uintptr_t end = (uintptr_t)(x->sum + (size_t)p->rows * p->depth / p->group);
-    uint16_t *apart = (uint16_t *)((end + 31) / 32 * 32);
-    if (p->bits == 4)
-        all_strips(p, x, apart, 4);
+typedef struct {
+    const product *p;
+    const rounded *x;
+    int strips, pieces;
+} parts;
+
+static void part(const void *told, int i) {
+    const parts *all = told;
+    int strip = (int)((int64_t)all->strips * i / all->pieces);
+    int end = (int)((int64_t)all->strips * (i + 1) / all->pieces);
+    if (all->p->bits == 4)
+        some_strips(all->p, all->x, strip, end, 4);
     else
-        all_strips(p, x, apart, 8);
+        some_strips(all->p, all->x, strip, end, 8);
+}
+
+/* Multiply by rows that are rounded already, in groups of this weight's. */
+static void multiply(const product *p, const rounded *x) {
+    int strips = (p->columns + COLUMNS - 1) / COLUMNS;
+    parts all = {p, x, strips, pieces_of(strips)};
+    for_each_piece(all.pieces, part, &all);
 }
 
 void stored_product(const product *p, void *space) {

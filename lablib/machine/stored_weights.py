@@ -1,10 +1,10 @@
 """Builds the product with weights as they are stored, as an operation of MLX's.
 
-``stored_weights.c`` is the product, ``stored_block.c`` a Llama's block around it, and two files of
-C++ hand them to MLX. All are built once, when a model first wants them, into the user's cache
-folder: with a C++ compiler, against the headers that MLX's wheel brings, by nanobind, as MLX's own
-bindings are. Without these a model runs on products of MLX's; :func:`obstacle` says what is
-missing.
+``stored_weights.c`` is the product, ``stored_block.c`` a Llama's block around it, ``team.c`` shares
+their loops among ``LABLIB_THREADS`` threads, and two files of C++ hand them to MLX. All are built
+once, when a model first wants them, into the user's cache folder: with a C++ compiler, against the
+headers that MLX's wheel brings, by nanobind, as MLX's own bindings are. Without these a model runs
+on products of MLX's; :func:`obstacle` says what is missing.
 
 Environment:
     LABLIB_STORED: ``off`` leaves all products to MLX.
@@ -32,9 +32,18 @@ import mlx.core as mx
 
 SOURCE = Path(__file__).with_name("stored_weights.c")
 BLOCK = SOURCE.with_name("stored_block.c")  # each includes the other file of its language
+TEAM = SOURCE.with_name("team.c")
 OPERATION = BLOCK.with_suffix(".cpp")
 _MODULE = "lablib_stored_weights"
-_BLOCKS = "before", "after", "read"
+_FUNCTIONS = (
+    "stored_product",
+    "stored_space",
+    "block_before",
+    "block_before_space",
+    "block_after",
+    "block_after_space",
+    "block_read",
+)
 # Bytes times two as one instruction: what the processor must have, and the compiler be told.
 _PAIRS = {"x86-64-v4": ("avx512_vnni", "-mavx512vnni")}
 # Without AVX gcc 12 takes half a minute at -O3, and what it makes is no faster.
@@ -89,7 +98,7 @@ def library() -> Path:
     """
     processor = few_rows.processor_of(backend.core())
     flags = flags_of(processor)
-    name = f"stored-{_mark(SOURCE, BLOCK)}-{processor}{''.join(flags)}.so"
+    name = f"stored-{_mark(TEAM, SOURCE, BLOCK)}-{processor}{''.join(flags)}.so"
     return folders.made_once(
         name, partial(few_rows.build, processor=processor, source=BLOCK, more=flags)
     )
@@ -162,9 +171,8 @@ def _load(library: Path, operation: Path) -> Any:
     spec: Any = importlib.util.spec_from_file_location(_MODULE, operation)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    names = ["stored_product", "stored_space"]
-    names += [f"block_{each}{more}" for each in _BLOCKS for more in ("", "_space")]
-    module.start([ctypes.cast(kernel[name], ctypes.c_void_p).value for name in names])
+    backend.follow_threads(kernel.team_threads)
+    module.start([ctypes.cast(kernel[name], ctypes.c_void_p).value for name in _FUNCTIONS])
     return module
 
 

@@ -56,6 +56,7 @@ SPOILT = {
 }
 
 
+@pytest.mark.slow
 def test_what_is_wrong_with_outputs_is_found(lab, folder):
     right = "import ipywidgets as widgets\nfrom IPython.display import HTML\nfine = Powers(0)\nfine"
     name = write_demo(folder, "spoilt.ipynb", right, *SPOILT.values())

@@ -114,6 +114,7 @@ def test_a_planted_bug_is_found(bug: str, tmp_path: Path, monkeypatch) -> None:
     assert done.returncode or not done.stdout.startswith("0 wrong")
 
 
+@pytest.mark.thorough
 @needs_compiler
 @pytest.mark.parametrize("count", ["200", pytest.param("20000", marks=pytest.mark.slow)])
 def test_no_byte_beyond_a_matrix_is_touched(count: str, tmp_path: Path) -> None:
@@ -239,6 +240,7 @@ def test_a_compiler_that_fails_is_said_and_leaves_nothing_behind(tmp_path: Path)
     assert [path for path in (tmp_path / "cache").rglob("*") if path.is_file()] == []
 
 
+@pytest.mark.slow
 @needs_compiler
 def test_several_at_once_build_one(tmp_path: Path) -> None:
     environment = os.environ | with_blas(tmp_path) | {"LABLIB_FEW_ROWS": ""}

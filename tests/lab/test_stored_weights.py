@@ -4,7 +4,8 @@ import ctypes
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
 
@@ -94,7 +95,7 @@ def test_no_byte_beyond_an_array_is_touched(tmp_path: Path) -> None:
     watcher = subprocess.run(asked, capture_output=True, text=True, check=True).stdout.strip()
     if not os.path.isabs(watcher):
         pytest.skip(f"{tool} has no AddressSanitizer")
-    flags = ["-O1", "-fsanitize=address,undefined", "-shared", "-fPIC", "-march=native"]
+    flags = ["-O1", "-fsanitize=address,undefined", "-shared", "-fPIC", "-march=native", "-pthread"]
     subprocess.run([tool, *flags, stored_weights.SOURCE, "-o", library], check=True)
     watched = os.environ | {"LD_PRELOAD": watcher, "ASAN_OPTIONS": "detect_leaks=0"}
     command = [sys.executable, ORACLE, library, "300"]
@@ -173,3 +174,60 @@ def test_without_a_compiler_or_switched_off_it_says_so(tmp_path: Path) -> None:
     assert run(code, LABLIB_STORED="off").stdout.strip() == "None|LABLIB_STORED=off"
     found = run(code, LABLIB_BLAS="off", LABLIB_FEW_ROWS="off", **told)
     assert found.stdout.strip() == "None|no C compiler"
+
+
+# --- several threads ----------------------------------------------------------------------------
+@pytest.fixture
+def team(made: Callable[[str], ctypes.CDLL]) -> Iterator[ctypes.CDLL]:
+    library = made([*kinds()][-1])
+    yield library
+    library.team_threads(1)
+
+
+@pytest.mark.parametrize("threads", [2, 5])
+def test_threads_change_no_number(team: ctypes.CDLL, threads: int) -> None:
+    rng = np.random.default_rng(threads)
+    calls = [stored.random_call(rng) for _ in range(60)]
+    team.team_threads(1)
+    alone = [stored.run(team, call) for call in calls]
+    team.team_threads(threads)
+    for call, wanted in zip(calls * 3, alone * 3, strict=True):
+        np.testing.assert_array_equal(stored.run(team, call), wanted)
+
+
+def test_two_that_multiply_at_once_do_not_mix(team: ctypes.CDLL) -> None:
+    """One of them has the team; the other one computes alone."""
+    calls = [stored.random_call(np.random.default_rng(seed), 30) for seed in range(8)]
+    alone = [stored.run(team, call) for call in calls]
+    team.team_threads(3)
+
+    def again(number: int) -> bool:
+        at = number % len(calls)
+        return np.array_equal(stored.run(team, calls[at]), alone[at], equal_nan=True)
+
+    with ThreadPoolExecutor(4) as pool:
+        assert all(pool.map(again, range(400)))
+
+
+def test_a_child_process_waits_for_none_of_its_parents_helpers(team: ctypes.CDLL) -> None:
+    call = stored.random_call(np.random.default_rng(3), 30)
+    alone = stored.run(team, call)
+    team.team_threads(3)
+    stored.run(team, call)
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if np.array_equal(stored.run(team, call), alone, equal_nan=True) else 1)
+    assert os.waitpid(child, 0)[1] == 0
+
+
+def test_the_number_of_threads_is_the_environments_and_then_what_is_set() -> None:
+    code = """
+import lablib
+from lablib.machine import backend, stored_weights
+told = []
+backend.follow_threads(told.append)
+lablib.set_threads(1)
+print(told if backend.blas().source != "reference" else [2, 1])
+"""
+    result = run(code, LABLIB_THREADS="2")
+    assert result.stdout.strip() == "[2, 1]", result.stderr

@@ -319,6 +319,7 @@ def asks_the_target(prompt, written, limit):
     return ids[len(prompt) + len(written) :]
 
 
+@pytest.mark.slow
 def test_who_asks_the_target_pays_for_it(lists) -> None:
     """All its drafts stay, and each round costs as many calls as it has asked, at least."""
     found = drafts.play(asks_the_target, lists)

@@ -14,6 +14,7 @@ import mlx.nn as nn
 import numpy as np
 import pytest
 from mlx_lm.models.cache import BatchKVCache, KVCache, QuantizedKVCache, RotatingKVCache
+from oracles import fresh
 
 pytestmark = pytest.mark.skipif(
     stored_weights.block() is None, reason=str(stored_weights.obstacle())
@@ -106,6 +107,25 @@ def test_a_token_has_its_own_bits_among_fewer_than_16_and_in_any_number_of_rows(
         assert mx.array_equal(read(size), alone), size
     for rows in (2, 9, 17, 64):
         assert mx.array_equal(read(1, rows), mx.broadcast_to(alone, (rows, 40, V))), rows
+
+
+THREADED = """
+import hashlib, lablib, mlx.core as mx, numpy as np
+from lablib.cache import kv
+from lablib.models import LanguageModel, llama_config, stored, zoo
+model = LanguageModel(llama_config(96, 64, 4, 2, 2, d_ff=160), seed=0).eval()
+zoo.quantise(model, 4)
+stored.keep_as_stored(model)
+text, cache = mx.array(np.random.default_rng(0).integers(0, 96, (3, 60))), kv.make(model)
+pieces = [(0, 15), (15, 30), (30, 45), (45, 46), (46, 60)]
+found = np.array(mx.concatenate([model(text[:, a:b], cache) for a, b in pieces], axis=1))
+print(hashlib.sha256(found.tobytes()).hexdigest())
+"""
+
+
+def test_several_threads_change_no_bit() -> None:
+    alone, three = (fresh.run(THREADED, LABLIB_THREADS=threads) for threads in "13")
+    assert alone.stdout == three.stdout != "", three.stderr
 
 
 def test_a_row_has_its_own_bits_before_and_behind_the_cache_among_hundreds() -> None:

@@ -38,6 +38,7 @@ def test_questions_are_answered_as_they_were(smollm2):
         assert sum(one[0] != other[0] for one, other in pairs) <= 1
 
 
+@pytest.mark.slow
 @SMOLLM2
 def test_greedy_answers_come_again(smollm2):
     model, tokenizer = smollm2
@@ -50,6 +51,7 @@ def test_greedy_answers_come_again(smollm2):
         assert sum(each[bits] != known[each["number"]][bits] for each in again) <= 1
 
 
+@pytest.mark.slow
 @SMOLLM2
 def test_borders_move_as_they_did_and_the_head_moves_none(smollm2):
     stored = runs.stored("borders")
@@ -72,6 +74,7 @@ def test_the_random_number_lies_in_the_word_that_was_drawn(smollm2):
     assert widths[0] == pytest.approx(widths[1], rel=1e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.grid(lambda part, n: part == "drafts", rest="slow")
 @SMOLLM2
 @pytest.mark.parametrize(

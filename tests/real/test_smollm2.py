@@ -99,7 +99,7 @@ def assert_greedy(model, prompt, tokens):
     assert short.max() < TIE, (prompt, tokens, short)
 
 
-@pytest.mark.grid(lambda kind, number: number < 2, rest="slow")
+@pytest.mark.grid(lambda kind, number: number < 1, rest="slow")
 @pytest.mark.parametrize("kind", ["plain", "chat"])
 @pytest.mark.parametrize("number", range(10))
 def test_the_greedy_text_is_mlx_lms(ours, theirs, kind, number):
@@ -160,6 +160,7 @@ def perplexity(model, ids):
     return math.exp(sum(surprises) / len(surprises))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("windows", [1, pytest.param(None, marks=pytest.mark.slow)])
 def test_the_numbers_are_the_files(ours, file, windows):
     """Half precision rounds each weight once; that costs less than 0.5 % of perplexity."""

@@ -260,6 +260,7 @@ def compare_texts(target, drafters, each: int, settings: list[dict]) -> None:
     assert near <= max(1, len(wanted) // 100)
 
 
+@pytest.mark.grid(lambda settings, each: settings is BY_HEAD, rest="slow")
 @pytest.mark.parametrize("each", [3, pytest.param(25, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("settings", [SETTINGS, BY_HEAD], ids=["", "by the head"])
 def test_seeded_texts_are_the_librarys(target, drafters, settings, each):

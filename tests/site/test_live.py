@@ -78,6 +78,7 @@ def test_a_readers_text_is_cut(tab):
     reset(cuts, first)
 
 
+@pytest.mark.grid(lambda tab: tab == "disk", rest="slow")
 def test_a_readers_sum_is_voted_on_as_in_python(tab):
     race = film(tab, "samples")
     ask(race, "sum 1 2:")

@@ -159,7 +159,7 @@ def test_a_beginning_that_is_no_sum_waits_while_one_votes(chrome, disk):
         assert field.input_value() == "Ben lost a kite."
 
 
-@pytest.mark.grid(lambda link: "prompt" in link or "head&rule=coupled" in link, rest="slow")
+@pytest.mark.grid(lambda link: "head&rule=coupled" in link, rest="slow")
 @pytest.mark.parametrize(
     "link",
     [
@@ -232,6 +232,7 @@ def test_a_vote_is_pythons_and_its_chains_are_there(chrome, disk):
         assert f"answer={other}" in visitor.state()
 
 
+@pytest.mark.grid(lambda digits, seed, total, elected: elected == 8, rest="slow")
 @pytest.mark.parametrize(
     ("digits", "seed", "total", "elected"), [("739048", 12, 31, 1), ("338823", 2, 27, 8)]
 )
@@ -507,7 +508,7 @@ def test_a_known_mistake_gets_its_own_words(task):
         assert verdict["like"] in alike
 
 
-@pytest.mark.grid(lambda size, scheme: (size is PHONE) == (scheme == "dark"), rest="slow")
+@pytest.mark.grid(lambda size, scheme: size is PHONE and scheme == "dark", rest="slow")
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("size", [browser.WIDE, PHONE], ids=["wide", "phone"])
 def test_axe_finds_nothing_at_rest_and_in_each_play(chrome, disk, scheme, size):

@@ -145,6 +145,7 @@ def test_a_lesson_runs_again_only_if_it_changed(site, monkeypatch):
         run(notebook, path, kept)
 
 
+@pytest.mark.slow
 def test_a_lesson_that_fails_is_one_line(tmp_path, site):
     notebook = read_notebook(site[1])
     notebook["cells"][2]["source"] += "\n1 / 0"

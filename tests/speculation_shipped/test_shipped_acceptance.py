@@ -244,6 +244,7 @@ def no_ratio(monkeypatch):
     monkeypatch.setitem(rules.RULE, "rejection", rejection)
 
 
+@pytest.mark.slow
 @pytest.mark.thorough  # a test of tests
 @pytest.mark.thorough
 @pytest.mark.parametrize(

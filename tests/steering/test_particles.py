@@ -215,7 +215,7 @@ UNMASKED = [
 MASKED = ["mask without renormalising", "mask without weight"]
 
 
-@pytest.mark.grid(lambda bug: UNMASKED.index(bug) % 2 == 0, rest="slow")
+@pytest.mark.grid(lambda bug: bug == UNMASKED[0], rest="slow")
 @pytest.mark.thorough  # a test of tests
 @pytest.mark.parametrize("bug", UNMASKED)
 def test_planted_bugs_are_found(lm, monkeypatch, bug):

@@ -91,6 +91,7 @@ def test_many_steps_lead_to_the_power(lm, proposal):
     assert gaps[-1] < 1e-6
 
 
+@pytest.mark.slow
 @pytest.mark.grid(lambda proposal: proposal == 1.0, rest="slow")
 @pytest.mark.thorough
 @pytest.mark.parametrize("proposal", [1.0, ALPHA])

@@ -154,6 +154,7 @@ def test_the_same_secret_gives_the_same_table_and_another_one_does_not(folder, t
     assert other.results != again.results
 
 
+@pytest.mark.slow
 def test_the_command_writes_a_csv_and_names_its_secret(folder, tmp_path, capsys) -> None:
     few = tmp_path / "few"
     few.mkdir()
@@ -325,6 +326,7 @@ def test_whatever_a_function_does_is_a_row_and_the_next_one_is_scored(names, tmp
     }
 
 
+@pytest.mark.slow
 def test_whose_a_file_is_and_what_counts_are_as_in_grade(tmp_path) -> None:
     for name in ("ada/week/x.py", "bob.py", ".git/eve.py"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)

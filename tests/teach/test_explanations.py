@@ -58,6 +58,7 @@ def notebook(*sources):
     return json.dumps({"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": cells})
 
 
+@pytest.mark.slow
 @pytest.mark.thorough
 def test_grade_shows_it_beside_the_mark(tmp_path):
     function = "def best_token(probabilities):\n    return 0"

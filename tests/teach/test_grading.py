@@ -53,6 +53,7 @@ def instantly(orders, limits, workers):
         yield order, {"asked": ["00.1"], "findings": {"00.1": ["✓", "", ""]}}
 
 
+@pytest.mark.slow
 def test_two_runs_are_the_same_to_the_byte(school, tmp_path):
     written = []
     for name in ("one", "two"):
@@ -149,6 +150,7 @@ def test_an_answer_may_use_the_class_that_its_lesson_shows(tmp_path):
     assert found["10.3"] == "✓"
 
 
+@pytest.mark.slow
 def test_of_capstones_grade_marks_the_first_steps(tmp_path):
     notebook = submitted.answered("16", {"16.1": ""})
     checks = [n for n, cell in enumerate(notebook["cells"]) if part_of(cell) == ("16.3", "check")]
@@ -322,6 +324,7 @@ def test_a_command_leaves_signals_as_they_were(tmp_path, capsys):
     assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == before
 
 
+@pytest.mark.slow
 def test_a_cell_of_another_courses_exercise_costs_none_of_this_one(tmp_path):
     """An older edition may have had more exercises: a cell of one that fails is nobody's here."""
     cells = [

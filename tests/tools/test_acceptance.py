@@ -97,6 +97,7 @@ def test_both_draw_a_token_as_often_as_the_races_say(shipped):
         assert pairs[0, 1] == pytest.approx(wanted, abs=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.thorough
 def test_what_was_stored_is_what_was_measured(folder):
     recording = stored_acceptance(folder)

@@ -203,6 +203,7 @@ def test_bad_arguments_are_refused_before_any_work(arguments, words, monkeypatch
     assert words in capsys.readouterr().err
 
 
+@pytest.mark.slow
 @pytest.mark.thorough
 def test_an_environment_without_the_peer_is_named() -> None:
     peers = {sys.executable: "No module named|genlm", "/no/such/python": "No such"}

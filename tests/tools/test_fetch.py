@@ -369,6 +369,7 @@ def test_ctrl_c(bare, made, monkeypatch, capfd, where):
     assert failure(capfd, "--wheel", str(made), status=130) == ""
 
 
+@pytest.mark.grid(lambda group: group, rest="slow")
 @pytest.mark.thorough
 @pytest.mark.parametrize("group", [True, False])
 def test_ctrl_c_while_pip_downloads(bare, made, group):

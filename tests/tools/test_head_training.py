@@ -109,6 +109,7 @@ def test_what_is_saved_comes_back_for_its_own_model_only(teacher, tmp_path):
     refuses(BadValue, "corrupt or truncated", load_head, path, model)
 
 
+@pytest.mark.slow
 def test_questions_are_varied_and_the_unseen_are_of_other_topics():
     # So many that each topic comes up: there are a thousand.
     seen, unseen = (chat_prompts.prompts(0, 24_000, unseen=flag) for flag in (False, True))

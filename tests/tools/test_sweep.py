@@ -56,6 +56,7 @@ def test_ranks_change_nothing(ranks: int, alone: list[str], tmp_path: Path) -> N
     assert content(tmp_path / "swept.jsonl") == alone
 
 
+@pytest.mark.grid(lambda fault, said: fault in ("kill:1", "raise:1", "stop:1"), rest="slow")
 @pytest.mark.grid(lambda fault, said: fault in ("kill:1", "raise:1"))
 @pytest.mark.parametrize(
     ("fault", "said"),
