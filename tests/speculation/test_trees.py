@@ -140,9 +140,8 @@ SAMPLED = [
 ]
 
 
-@pytest.mark.grid(lambda name, kind, options: kind == "llama3" and name != "poor", rest="slow")
 @pytest.mark.grid(
-    lambda name, kind, options: kind == "llama3" or options is SAMPLED[0], rest="slow"
+    lambda name, kind, options: name == "good" if kind == "gpt" else name != "poor", rest="slow"
 )
 @pytest.mark.grid(
     lambda name, kind, options: options is SAMPLED[0] or (name, kind) == ("good", "llama3")
