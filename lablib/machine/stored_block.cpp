@@ -5,7 +5,6 @@
 
 #include "stored_weights.cpp"
 
-#include <algorithm>
 #include <array>
 #include <optional>
 
@@ -164,59 +163,24 @@ class BlockAfter : public Node {
     std::array<Form, 4> forms;
 };
 
-// The reading, and before it `keys` and `values` (rows, heads, room, D) take in k and v behind the
-// tokens that they hold. As in MLX's own updates they are written to where nobody else has them.
 class BlockRead : public Node {
    public:
-    BlockRead(mx::Stream stream, float scale, bool causal, int held, bool takes_in)
-        : Node(stream), scale(scale), causal(causal), held(held), takes_in(takes_in) {}
+    BlockRead(mx::Stream stream, float scale, bool causal)
+        : Node(stream), scale(scale), causal(causal) {}
 
     void eval_cpu(const std::vector<mx::array>& inputs, std::vector<mx::array>& out) override {
-        std::vector<mx::array> read{inputs.begin(), inputs.end() - 2 * takes_in};
-        std::array<float*, 2> to{};
-        std::array<int, 2> from{-1, -1};  // the place of what is copied first
-        for (int i = 0; i < 2 * takes_in; i++) {
-            const mx::array& old = inputs[inputs.size() - 2 + i];
-            if (old.is_donatable() && old.flags().row_contiguous) {
-                out[1 + i].copy_shared_buffer(old);
-                to[i] = out[1 + i].data<float>();
-            } else {
-                to[i] = made(out[1 + i]);
-                from[i] = static_cast<int>(read.size());
-                read.push_back(old);
-            }
-        }
-        int room = takes_in ? out[1].shape(2) : 0;
-        bool masks = inputs.size() > 3u + 2 * takes_in;
-        auto work = [in = std::make_shared<Inputs>(read), y = made(out[0]), to, from, room, masks,
-                     scale = scale, causal = causal, held = held, takes_in = takes_in] {
+        auto in = std::make_shared<Inputs>(inputs);
+        auto work = [in, y = made(out[0]), scale = scale, causal = causal] {
             const mx::array &q = in->held[0], &k = in->held[1];
-            int batch = q.shape(0), kv_heads = k.shape(1), length = k.shape(2), width = q.shape(3);
-            Reading told{batch, q.shape(1), kv_heads, q.shape(2), held + length, width,
+            Reading told{q.shape(0), q.shape(1), k.shape(1), q.shape(2), k.shape(2), q.shape(3),
                          causal, scale, nullptr, nullptr, nullptr, {}, {}, {}, nullptr, {}, y};
             told.q = apart(*in, 0, told.q_at);
             told.k = apart(*in, 1, told.k_at);
             told.v = apart(*in, 2, told.v_at);
-            if (masks) {
+            if (in->held.size() > 3) {
                 const mx::array& mask = in->held[3];
                 told.mask = mask.data<std::uint8_t>();
                 for (int i = 0; i < 3; i++) told.mask_at[i] = mask.strides(i ? i + 1 : 0);
-            }
-            if (takes_in) {
-                std::size_t row = static_cast<std::size_t>(room) * width;
-                for (int i = 0; i < 2; i++) {
-                    if (from[i] >= 0)
-                        std::copy_n(in->numbers(from[i]), batch * kv_heads * row, to[i]);
-                    const float*& numbers = i ? told.v : told.k;
-                    std::size_t(&at)[3] = i ? told.v_at : told.k_at;
-                    for (int n = 0; n < batch * kv_heads; n++)
-                        for (int t = 0; t < length; t++)
-                            std::copy_n(numbers + n / kv_heads * at[0] + n % kv_heads * at[1] +
-                                            t * at[2],
-                                        width, to[i] + n * row + (held + t) * width);
-                    numbers = to[i];
-                    at[0] = kv_heads * row, at[1] = row, at[2] = width;
-                }
             }
             read_work(&told);
         };
@@ -224,15 +188,13 @@ class BlockRead : public Node {
     }
     bool is_equivalent(const mx::Primitive& other) const override {
         auto& o = static_cast<const BlockRead&>(other);
-        return scale == o.scale && causal == o.causal && held == o.held && takes_in == o.takes_in;
+        return scale == o.scale && causal == o.causal;
     }
     const char* name() const override { return "BlockRead"; }
 
    private:
     float scale;
     bool causal;
-    int held;
-    bool takes_in;
 };
 
 // --- as Python sees them ------------------------------------------------------------------------
@@ -290,7 +252,8 @@ mx::array after(const mx::array& x, const mx::array& read, const mx::array& norm
     return mx::array(x.shape(), mx::float32, node, inputs);
 }
 
-void check_reading(const mx::array& q, const mx::array& k, const mx::array& v) {
+mx::array read_keys(const mx::array& q, const mx::array& k, const mx::array& v, float scale,
+                    bool causal, const std::optional<mx::array>& mask) {
     for (auto* each : {&q, &k, &v})
         require(each->ndim() == 4 && each->dtype() == mx::float32 &&
                     each->shape(0) == q.shape(0) && each->shape(3) == q.shape(3),
@@ -298,40 +261,13 @@ void check_reading(const mx::array& q, const mx::array& k, const mx::array& v) {
     require(k.shape() == v.shape() && q.shape(1) % k.shape(1) == 0,
             "k and v must have one shape, and a divisor of q's heads");
     require(q.shape(3) % 8 == 0, "D must be a multiple of 8");
-}
-
-mx::array read_keys(const mx::array& q, const mx::array& k, const mx::array& v, float scale,
-                    bool causal, const std::optional<mx::array>& mask) {
-    check_reading(q, k, v);
     std::vector<mx::array> inputs{q, k, v};
     if (mask) {
         require(mask->dtype() == mx::bool_, "mask must be of bools");
         inputs.push_back(mx::broadcast_to(*mask, {q.shape(0), 1, q.shape(2), k.shape(2)}));
     }
-    auto node = std::make_shared<BlockRead>(mx::to_stream({}), scale, causal, 0, false);
+    auto node = std::make_shared<BlockRead>(mx::to_stream({}), scale, causal);
     return mx::array::make_arrays({q.shape()}, {mx::float32}, node, inputs)[0];
-}
-
-// Return what q reads, and keys and values that have taken in k and v behind `held` tokens.
-std::vector<mx::array> take_in(const mx::array& q, const mx::array& k, const mx::array& v,
-                               const mx::array& keys, const mx::array& values, int held,
-                               float scale, bool causal, const std::optional<mx::array>& mask) {
-    check_reading(q, k, v);
-    mx::Shape shape = k.shape();
-    shape[2] = keys.ndim() == 4 ? keys.shape(2) : 0;
-    for (auto* each : {&keys, &values})
-        require(each->dtype() == mx::float32 && each->shape() == shape && held >= 0 &&
-                    held + k.shape(2) <= shape[2],
-                "keys and values must be float32, as k and v, and have room for them");
-    std::vector<mx::array> inputs{q, k, v};
-    if (mask) {
-        require(mask->dtype() == mx::bool_, "mask must be of bools");
-        inputs.push_back(mx::broadcast_to(*mask, {q.shape(0), 1, q.shape(2), held + k.shape(2)}));
-    }
-    inputs.push_back(keys), inputs.push_back(values);
-    auto node = std::make_shared<BlockRead>(mx::to_stream({}), scale, causal, held, true);
-    return mx::array::make_arrays({q.shape(), shape, shape}, std::vector<mx::Dtype>(3, mx::float32),
-                                  node, inputs);
 }
 
 template <typename T>
@@ -354,6 +290,4 @@ NB_MODULE(lablib_stored_weights, m) {
     m.def("after", &after);
     m.def("read", &read_keys, nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg(),
           nb::arg().none() = nb::none());
-    m.def("take_in", &take_in, nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg(),
-          nb::arg(), nb::arg(), nb::arg().none() = nb::none());
 }

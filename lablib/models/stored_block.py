@@ -46,9 +46,7 @@ def run(block: Any, x: mx.array, table: kernels.Table, mask: Any, cache: Any) ->
     first, last = block["input_layernorm"], block["post_attention_layernorm"]
     inner = mixer["q_proj"], mixer["k_proj"], mixer["v_proj"]
     q, k, v = ours.before(x, first["weight"], *table, *inner, first.eps)
-    read = _taken_in(q, k, v, mixer.scale, mask, cache)
-    if read is None:
-        read = mixer.read(q, k, v, mask, cache, attention)
+    read = mixer.read(q, k, v, mask, cache, attention)
     outer = mixer["o_proj"], mlp["gate_proj"], mlp["up_proj"], mlp["down_proj"]
     return ours.after(x, read, last["weight"], *outer, last.eps)
 
@@ -58,29 +56,6 @@ def attention(q: mx.array, k: mx.array, v: mx.array, scale: float, mask: Any) ->
     if not _is_few(q, mask) or not k.dtype == v.dtype == mx.float32 or k.shape != v.shape:
         return kernels.attention(q, k, v, scale, mask)
     return stored_weights.block().read(q, k, v, scale, *_masks(mask))
-
-
-def _taken_in(
-    q: mx.array, k: mx.array, v: mx.array, scale: float, mask: Any, cache: Any
-) -> mx.array | None:
-    """Let a plain cache with room take k and v in; return all that q reads, in one operation.
-
-    None: it is another cache, or full, or has taken nothing in yet.
-    """
-    from mlx_lm.models.cache import KVCache
-
-    if type(cache) is not KVCache or cache.keys is None or not _is_few(q, mask):
-        return None
-    keys: Any = cache.keys
-    values: Any = cache.values
-    held = cache.offset
-    length = k.shape[2]
-    if held + length > keys.shape[2] or not keys.dtype == values.dtype == mx.float32:
-        return None
-    ours = stored_weights.block()
-    read, cache.keys, cache.values = ours.take_in(q, k, v, keys, values, held, scale, *_masks(mask))
-    cache.offset = held + length
-    return read
 
 
 def _is_few(q: mx.array, mask: Any) -> bool:

@@ -190,25 +190,19 @@ def test_keys_that_are_not_seen_change_no_bit_and_a_query_that_sees_none_reads_z
 
 
 # --- the cache ----------------------------------------------------------------------------------
-def test_a_cache_that_takes_in_and_is_read_at_once_gives_the_same_bits(monkeypatch) -> None:
-    model, text, sizes = llama(), tokens(2, 300), [250, 1, 3, 1, 5, 1, 15, 1, 1]
+def test_a_token_is_written_into_its_cache_and_copies_nothing() -> None:
+    """A copy of 4,096 places took 25 times as long as the token."""
+    model, cache = llama(), [KVCache() for _ in range(2)]
+    mx.eval(model(tokens(1, 20), cache=cache))
 
-    def read() -> tuple[mx.array, Any]:
-        cache, at, found = kv.make(model), 0, []
-        for size in sizes:  # over the end of the cache's first 256 places
-            found.append(model(text[:, at : at + size], cache=cache))
-            at += size
-            if size == 5:
-                kv.trim(cache, 2)
-        return mx.concatenate(found, axis=1), cache
+    def places() -> list[int]:
+        arrays = [each for layer in cache for each in (layer.keys, layer.values)]
+        return [np.asarray(memoryview(each)).ctypes.data for each in arrays]
 
-    logits, cache = read()
-    monkeypatch.setattr(stored_block, "_taken_in", lambda *_: None)
-    wanted, other = read()
-    assert mx.array_equal(logits, wanted)
-    for layer, twin in zip(cache, other, strict=True):
-        assert layer.offset == twin.offset == sum(sizes) - 2
-        assert all(map(mx.array_equal, layer.keys_and_values(), twin.keys_and_values()))
+    before = places()
+    for n in (1, 1, 5):
+        mx.eval(model(tokens(1, n), cache=cache))
+        assert places() == before
 
 
 def test_who_else_has_a_caches_arrays_keeps_them_as_they_were() -> None:
