@@ -163,6 +163,8 @@ class BlockAfter : public Node {
     std::array<Form, 4> forms;
 };
 
+// Keys go into the cache before: with a second result it would be a copy of the whole cache, see
+// findings/two_results_take_no_input.sh.
 class BlockRead : public Node {
    public:
     BlockRead(mx::Stream stream, float scale, bool causal)
