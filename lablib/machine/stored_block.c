@@ -218,21 +218,14 @@ static void read_one(const float *q, const float *k, const float *v, size_t k_ap
     }
 }
 
-typedef struct {
-    const reading *all;
-    int items, pieces; /* an item: the queries of a token that share a head of keys */
-} items;
-
-static void some_items(const void *told, int i) {
-    const items *cut = told;
-    const reading *a = cut->all;
+/* An item: the queries of a token that share a head of keys. */
+static void some_items(const void *told, int first, int end) {
+    const reading *a = told;
     int each = a->heads / a->kv_heads, n = 0;
-    int item = (int)((int64_t)cut->items * i / cut->pieces), first = item;
-    int end = (int)((int64_t)cut->items * (i + 1) / cut->pieces);
     int *seen = malloc(a->keys * sizeof(int) + ((size_t)a->keys + LANES) * sizeof(float));
     if (!seen) abort();
     float *scores = (float *)(seen + a->keys);
-    for (; item < end; item++) {
+    for (int item = first; item < end; item++) {
         int kv = item % a->kv_heads, token = item / a->kv_heads;
         int row = token / a->queries, query = token % a->queries;
         if (kv == 0 || item == first) n = seen_by(a, row, query, seen);
@@ -248,7 +241,5 @@ static void some_items(const void *told, int i) {
 }
 
 void block_read(const reading *a) {
-    items cut = {a, a->batch * a->queries * a->kv_heads, 1};
-    cut.pieces = pieces_of(cut.items);
-    for_each_piece(cut.pieces, some_items, &cut);
+    in_pieces(a->batch * a->queries * a->kv_heads, some_items, a);
 }

@@ -277,24 +277,20 @@ INLINE void some_strips(const product *p, const rounded *x, int strip, int end, 
 typedef struct {
     const product *p;
     const rounded *x;
-    int strips, pieces;
-} parts;
+} factors;
 
-static void part(const void *told, int i) {
-    const parts *all = told;
-    int strip = (int)((int64_t)all->strips * i / all->pieces);
-    int end = (int)((int64_t)all->strips * (i + 1) / all->pieces);
-    if (all->p->bits == 4)
-        some_strips(all->p, all->x, strip, end, 4);
+static void part(const void *told, int strip, int end) {
+    const factors *of = told;
+    if (of->p->bits == 4)
+        some_strips(of->p, of->x, strip, end, 4);
     else
-        some_strips(all->p, all->x, strip, end, 8);
+        some_strips(of->p, of->x, strip, end, 8);
 }
 
 /* Multiply by rows that are rounded already, in groups of this weight's. */
 static void multiply(const product *p, const rounded *x) {
-    int strips = (p->columns + COLUMNS - 1) / COLUMNS;
-    parts all = {p, x, strips, pieces_of(strips)};
-    for_each_piece(all.pieces, part, &all);
+    factors of = {p, x};
+    in_pieces((p->columns + COLUMNS - 1) / COLUMNS, part, &of);
 }
 
 void stored_product(const product *p, void *space) {

@@ -9,19 +9,20 @@
 #include <sched.h>
 #include <stdatomic.h>
 #include <stddef.h>
+#include <stdint.h>
 
 enum { MOST_THREADS = 64 };
 enum { LOOKS = 5000 };    /* 0.1 to 0.3 ms: longer than from one product of a token to the next */
 enum { PATIENCE = 2000 }; /* looks at who is not ready yet, before our core is offered to them */
 
-typedef void (*piece)(const void *told, int i);
+typedef void (*piece)(const void *told, int first, int end);
 
 static struct {
     atomic_int threads;             /* that may compute, the caller among them */
     atomic_flag taken;              /* by a loop: what another thread begins meanwhile, it does alone */
     atomic_int open, inside, next;  /* may helpers enter; how many have; the next piece */
     atomic_int loops, asleep;       /* begun so far; helpers that wait to be called */
-    int helpers, n;                 /* started so far; pieces */
+    int helpers, n, pieces;         /* started so far; of the loop, and how often it is cut */
     piece run;
     const void *told;
     pthread_mutex_t lock;
@@ -36,8 +37,11 @@ static void look_away(void) {
 #endif
 }
 
+static int cut(int i) { return (int)((int64_t)team.n * i / team.pieces); }
+
 static void take_pieces(void) {
-    for (int i; (i = atomic_fetch_add(&team.next, 1)) < team.n;) team.run(team.told, i);
+    for (int i; (i = atomic_fetch_add(&team.next, 1)) < team.pieces;)
+        team.run(team.told, cut(i), cut(i + 1));
 }
 
 /* Wait until a loop begins, or another one has begun than when we looked last. */
@@ -90,21 +94,16 @@ void team_threads(int threads) {
     atomic_store(&team.threads, threads < MOST_THREADS ? threads : MOST_THREADS);
 }
 
-/* Return into how many pieces to cut a loop: a few for each thread, as one may come late. */
-static int pieces_of(int most) {
-    int threads = atomic_load(&team.threads), n = threads > 1 ? 4 * threads : 1;
-    return n < most ? n : most;
-}
-
-/* Call run(told, i) for each i below n. */
-static void for_each_piece(int n, piece run, const void *told) {
+/* Call run(told, first, end) for pieces of 0 to n: a few for each thread, as one may come late. */
+static void in_pieces(int n, piece run, const void *told) {
     int threads = atomic_load(&team.threads);
     if (n < 2 || threads < 2 || atomic_flag_test_and_set(&team.taken)) {
-        for (int i = 0; i < n; i++) run(told, i);
+        run(told, 0, n);
         return;
     }
     start_helpers(threads - 1);
-    team.n = n, team.run = run, team.told = told;
+    team.n = n, team.pieces = n < 4 * threads ? n : 4 * threads;
+    team.run = run, team.told = told;
     atomic_store(&team.next, 0);
     atomic_store(&team.open, 1);
     atomic_fetch_add(&team.loops, 1);

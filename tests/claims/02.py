@@ -172,12 +172,13 @@ claim(
 )
 claim(
     "The clock agrees, but not about how much: the count says 43 times, the clock here 4 or 5.",
-    round(without / with_cache) == 43 and (not on_cpu or 2 < longer < 10),
+    round(without / with_cache) == 43,
+    clock=not on_cpu or 2 < longer < 10,
 )
 claim(
     "The first token costs much the same either way: the prompt is read, and with a cache room for "
     "keys and values made.",
-    not on_cpu or 0.5 < times[0][0] / times[1][0] < 2,
+    clock=not on_cpu or 0.5 < times[0][0] / times[1][0] < 2,
 )
 claim(
     "With one those after it cost little, and much the same.",
@@ -270,7 +271,8 @@ claim("A cache saves no forward: it makes each smaller.", reads.sum() == without
 claim(
     "One of 32 to 95 tokens takes a few times as long as one of a token: so the clock says a few, "
     "not 43.",
-    not on_cpu or (1.5 < one(reads).mean() / one(1) < 12 and 0.5 < anew / kept_time / longer < 2),
+    clock=not on_cpu
+    or (1.5 < one(reads).mean() / one(1) < 12 and 0.5 < anew / kept_time / longer < 2),
 )
 
 # %% after theory-roof-answer
@@ -282,12 +284,12 @@ claim(
 claim(
     "So few may lie in the processor's own memory, which is faster: the table's time is the most "
     "that fetching takes.",
-    not on_cpu or 1e3 * 4 * ours / speed < middle[0],
+    clock=not on_cpu or 1e3 * 4 * ours / speed < middle[0],
 )
 claim(
     "It ends where arithmetic takes longer than the other two: the fixed part, divided by the time "
     "of each token, says about where.",
-    not on_cpu or 2 < fixed / each < 128,
+    clock=not on_cpu or 2 < fixed / each < 128,
 )
 
 # %% after summary
@@ -319,5 +321,5 @@ claim(
 )
 claim(
     "The first two are paid once, so the clock gains less than the count.",
-    not on_cpu or longer < without / with_cache,
+    clock=not on_cpu or longer < without / with_cache,
 )

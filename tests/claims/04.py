@@ -114,7 +114,7 @@ bend = [i for i, b in enumerate(sizes) if times / 2 < b < 2 * times]
 claim(
     "Around the bend it promises too much, because there the prices are alike, and neither hides "
     "all of the other.",
-    mx.default_device() != mx.cpu
+    clock=mx.default_device() != mx.cpu
     or bool(np.mean([np.median(measured[i]) / theory[i] for i in bend]) < 1.05),
 )
 

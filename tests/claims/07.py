@@ -203,20 +203,20 @@ claim(
 claim(
     "But lesson 02 has shown that a forward over five tokens takes far less than five times as "
     "long as one.",
-    costs.forward(5) < 4 * once,
+    clock=costs.forward(5) < 4 * once,
 )
 claim(
     "Nine tokens take less than nine times as long as one, because a forward has two prices that "
     "it pays once, however many tokens are in it.",
-    costs.forward(9) < 9 * once,
+    clock=costs.forward(9) < 9 * once,
 )
 claim(
     "The second token costs most: with it a round begins, which has to be judged.",
-    costs.forward(2) - once > 0.4 * (costs.forward(9) - costs.forward(2)) / 7,  # beside other work
+    clock=costs.forward(2) - once > 0.4 * (costs.forward(9) - costs.forward(2)) / 7,
 )
 claim(
     "After it one token more is cheap but not free, since its arithmetic is added.",
-    costs.forward(2) < costs.forward(9) < 3 * costs.forward(2),  # beside other work
+    clock=costs.forward(2) < costs.forward(9) < 3 * costs.forward(2),
 )
 
 # %% after predict-length-answer
@@ -230,7 +230,7 @@ claim(
 )
 claim(
     "Two may pay a little earlier, because the second is read more cheaply: compare both lines.",
-    costs.of_round(2) - costs.of_round(1) >= price * once  # measured: another machine's may be
+    clock=costs.of_round(2) - costs.of_round(1) >= price * once
     or first <= min([*pays, 1]) + 0.011,  # α goes by hundredths
 )
 worth = [expected_tokens(0.3, i) - expected_tokens(0.3, i - 1) for i in range(1, 9)]
@@ -258,7 +258,8 @@ claim(
 )
 claim(
     "With γ = 5 there are 32 calls in place of 50, and they come back as seconds.",
-    (calls[4], calls[5]) == (50, 32) and spent[5] < spent[4],
+    (calls[4], calls[5]) == (50, 32),
+    clock=spent[5] < spent[4],
 )
 claim("The counted tokens had promised this rise from 4 to 5.", promised[5] > promised[4])
 claim(
@@ -278,7 +279,7 @@ claim(
 claim(
     "The prices, too, are those of another moment, so the clock lies near the promise, and not on "
     "it.",
-    all(0.6 < measured[gamma] / promised[gamma] < 1.6 for gamma in gammas),
+    clock=all(0.6 < measured[gamma] / promised[gamma] < 1.6 for gamma in gammas),
 )
 
 
@@ -310,5 +311,6 @@ claim(
 )
 claim(
     "They still came later here, because two drafts more had to be drafted and read each time.",
-    costs.of_round(4) / costs.of_round(2) > calls[2] / calls[4] and spent[4] > 0.97 * spent[2],
+    clock=costs.of_round(4) / costs.of_round(2) > calls[2] / calls[4]
+    and spent[4] > 0.97 * spent[2],
 )

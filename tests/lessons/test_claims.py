@@ -105,11 +105,13 @@ claim("Three of them are right.", n + own == 8)
 claim("It is faster than that.", n == own)
 # %% after no-such
 claim("x", True)
+# %% after shown
+claim("It is faster than that.", True, clock=n > 3)
 """
 
 
 @pytest.mark.parametrize(("asked", "recorded"), [("tests/claims", "PASSED"), (".", "FAILED")])
-def test_claims_run_in_their_lessons_kernel_and_leave_it_as_it_was(tmp_path, asked, recorded):
+def test_claims_run_in_their_lessons_kernel_clocks_where_asked(tmp_path, asked, recorded):
     cells = [
         new_code_cell("n = 3", id="counted", execution_count=1),
         new_code_cell("assert n == 3\n'own' in globals()", id="later", execution_count=2),
@@ -134,6 +136,7 @@ def test_claims_run_in_their_lessons_kernel_and_leave_it_as_it_was(tmp_path, ask
         ("Cell 2", recorded),
         ("claims after counted", "PASSED"),
         ("claims after no-such", "FAILED"),
+        ("claims after shown", {"PASSED": "FAILED", "FAILED": "PASSED"}[recorded]),
         ("claims after text", "FAILED"),
     ]
     assert "this does not hold here: It is faster than that." in told
@@ -145,3 +148,4 @@ def test_a_claim_says_which_sentence_does_not_hold():
     refuses(AssertionError, "Two is less than one", claim, "Two is less than one.", 2 < 1)
     for vague in (float("nan"), np.array([True]), None, 1):
         refuses(TypeError, "True or False", claim, "x", vague)
+        refuses(TypeError, "True or False", claim, "x", clock=vague)
