@@ -174,7 +174,8 @@ class Board:
         return "\n".join("  ".join(map(str.ljust, row, widths)).rstrip() for row in table)
 
     def _repr_html_(self) -> str:
-        head = "".join(f'<th scope="col">{name}</th>' for name in HEAD)
+        whole = "overflow-wrap:normal"  # else a narrow window breaks "sco|re"
+        head = "".join(f'<th scope="col" style="{whole}">{name}</th>' for name in HEAD)
         cells = "".join(
             "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>"
             for row in self.rows
