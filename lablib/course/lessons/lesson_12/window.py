@@ -18,7 +18,7 @@ from mlx_lm.generate import speculative_generate_step
 from mlx_lm.models.cache import KVCache, RotatingKVCache, trim_prompt_cache
 
 BEFORE, BEHIND = 500, 100  # tokens of a text that is read, and greedy ones behind them
-TEXTS, DRAFTS = 20, 3
+TEXTS, DRAFTS = 36, 3
 VERSION = mlx_lm.__version__  # of the other engine
 TURNED = 5  # texts that begin with the questions in turn; the others have them in any order
 
