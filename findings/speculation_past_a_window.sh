@@ -2,12 +2,11 @@
 # mlx-lm 0.32.2: past a model's sliding window, greedy speculation writes another text than the model
 # does, in silence.
 #
-# Expected: at temperature 0 a draft model changes no token (and the model as its own draft has every
-# draft accepted). Seen: that holds up to the window. Behind it `RotatingKVCache` overwrites the
-# oldest keys as drafts are read, its `is_trimmable` says no, `trim_prompt_cache` takes back 0 tokens
-# and says so by its result, which `speculative_generate_step` doesn't look at. So what was refused
-# stays in the cache, places are counted too far, and the text goes on from there. Gemma 3 has such
-# layers. `stream_generate(..., draft_model=...)` is the same function.
+# Expected: at temperature 0 a draft model changes no token. Seen: that holds until drafts reach the
+# window's end. From there on `RotatingKVCache.is_trimmable` says no, `trim_prompt_cache` takes back
+# nothing and says so by its result, 0, at which `speculative_generate_step` doesn't look. So drafts
+# that were refused stay in the cache, and the text goes on behind them. Gemma 3 has such layers, of
+# 512 tokens. `stream_generate(..., draft_model=...)` is the same function. (Reported as mlx-lm#1423.)
 set -euo pipefail
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
