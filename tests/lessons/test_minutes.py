@@ -47,11 +47,12 @@ def test_an_exercise_on_a_page_beside_its_lesson_takes_none_of_its_minutes():
 
 
 @pytest.mark.parametrize("lesson", LESSONS)
-def test_a_lesson_links_the_next_one_and_its_papers(lesson):
+def test_a_lesson_links_the_next_one_its_papers_and_no_file_that_the_site_lacks(lesson):
     (path,) = FOLDER.glob(f"{lesson}_*.ipynb")
     cells = nbformat.read(path, as_version=4).cells
     text = "\n".join(cell.source for cell in cells if cell.cell_type == "markdown")
     following = sorted(FOLDER.glob("[0-9]*.ipynb"))[LESSONS.index(lesson) + 1 :][:1]
+    assert "](../lablib" not in text
     assert "**Next" in cells[-1].source
     assert all(f"({other.name})" in cells[-1].source for other in following)
     for number in re.findall(r"\d{4}\.\d{5}", text):
