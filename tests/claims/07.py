@@ -310,7 +310,6 @@ claim(
     four.tokens_per_round > two.tokens_per_round and calls[4] < calls[2],
 )
 claim(
-    "By the clock little of that was left, or nothing, because two drafts more had to be drafted "
-    "and read each time.",
+    "The clock gained less, because two drafts more had to be drafted and read each time.",
     clock=costs.of_round(4) > costs.of_round(2) and spent[4] / spent[2] > calls[4] / calls[2],
 )
