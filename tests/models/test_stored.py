@@ -113,7 +113,7 @@ def test_a_replaced_definition_runs(monkeypatch) -> None:
 @needs_product
 def test_loads_copies_edits_and_frees_never_use_a_stale_weight() -> None:
     rng, alive = random.Random(0), []
-    for step in range(400):
+    for step in range(1000):
         what = rng.choice(["make", "copy", "pickle", "codes", "scales", "swap", "free", "pending"])
         if what == "make" or not alive:
             alive.append(ours(quantised(rng.choice([nn.Linear, nn.Embedding]), rng.choice([4, 8]))))
