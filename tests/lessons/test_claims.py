@@ -111,7 +111,7 @@ claim("It is faster than that.", True, clock=n > 3)
 
 
 @pytest.mark.parametrize(("asked", "recorded"), [("tests/claims", "PASSED"), (".", "FAILED")])
-def test_claims_run_in_their_lessons_kernel_clocks_where_asked(tmp_path, asked, recorded):
+def test_claims_leave_a_lessons_kernel_as_it_was_clocks_where_asked(tmp_path, asked, recorded):
     cells = [
         new_code_cell("n = 3", id="counted", execution_count=1),
         new_code_cell("assert n == 3\n'own' in globals()", id="later", execution_count=2),
