@@ -1,4 +1,4 @@
-"""What pytest collects everywhere: in which tier; lessons come with what checks them.
+"""What pytest collects everywhere: in which tier and order; lessons come with what checks them.
 
 Two pages wait for their model. A lesson's sentences are checked in ``tests/claims``, in the
 lesson's kernel, each section behind its cell. ``pytest tests/claims -k 07_`` asks for a lesson too,
@@ -31,6 +31,10 @@ sys.dont_write_bytecode = False
 NEEDS = {"12_inside_a_chat_model.ipynb": "smollm2", "16_an_open_task.ipynb": "smollm2"}
 ASKS = "smollm2", "lesson_12"  # in lessons that ask a real model, where there is one
 BUILT = {"chrome", "site"}  # fixtures of the second tier: Chromium, and the site whole
+# Rooms whose files take minutes or wait for processes begin a run: one that ended it would have one
+# core, and the other core nothing to do.
+BEGIN = "tests/teach", "tests/browser", "tests/site", "notebooks"
+FIRST = [claims.FOLDER.parent / room for room in BEGIN]
 
 
 class Claims(IPyNbCell):
@@ -130,9 +134,15 @@ def left_out(item: pytest.Item) -> set[str]:
     }
 
 
+def place(item: pytest.Item) -> list[bool]:
+    """Return what sorts the rooms that come first before all others."""
+    return [not item.path.is_relative_to(room) for room in FIRST]
+
+
 @pytest.hookimpl(tryfirst=True)  # before pytest looks at the markers
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip the notebooks, and what runs them in a browser, whose model is not on this machine."""
+    """Order all; skip the notebooks, here or in a browser, whose model is not on this machine."""
+    items.sort(key=place)
     for item in items:
         if is_thorough(item):
             item.add_marker(pytest.mark.thorough)

@@ -54,7 +54,7 @@ def suite(python: Path, folder: Path, *more: str, instead: Sequence[str] = ()) -
         instead: requirements that replace what is installed.
     """
     inside = environment(python, folder / "environment")
-    install = [inside, "-m", "pip", "install", "-q"]
+    install = [inside, "-m", "pip", "install", "-q", "--no-compile"]
     run([*install, "--editable", f"{ROOT}[test]"], folder)
     if instead:
         run([*install, *instead], folder)

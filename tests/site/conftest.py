@@ -1,12 +1,14 @@
 """A small site, built once: one lesson of a few cells, with what else a site has; and a browser."""
 
-from pathlib import Path
+import json
+import os
 
 from lablib.teach.editions import exercise_cells, write_notebook
 from lablib.tools.site.build import build
 
 import nbformat
 import pytest
+from filelock import FileLock
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 from oracles import browser
 
@@ -109,14 +111,23 @@ def lesson():
 
 @pytest.fixture(scope="session")
 def site(tmp_path_factory):
-    """Build it: the site's folder, the notebook, the folder for films, and what was said."""
-    folder: Path = tmp_path_factory.mktemp("site")
-    path = write_notebook(lesson(), folder / "00_start_here.ipynb")
-    said: list[str] = []
-    more = {"kept": folder / "kept", "say": said.append}
-    warnings = build(folder / "out", [path], address="https://lab.example/a/", **more)
-    assert warnings == []
-    return folder / "out", path, folder / "kept", said
+    """Build it: the site's folder, the notebook, the folder for films, and what was said.
+
+    The processes of a run share one, as it takes most of a minute: who changes files copies them.
+    """
+    base = tmp_path_factory.getbasetemp()
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "site"
+    path, told = folder / "00_start_here.ipynb", folder / "said.json"
+    with FileLock(f"{folder}.lock"):
+        if not told.exists():
+            folder.mkdir(exist_ok=True)
+            said: list[str] = []
+            more = {"kept": folder / "kept", "say": said.append}
+            write_notebook(lesson(), path)
+            warnings = build(folder / "out", [path], address="https://lab.example/a/", **more)
+            assert warnings == []
+            told.write_text(json.dumps(said))
+    return folder / "out", path, folder / "kept", json.loads(told.read_text())
 
 
 @pytest.fixture(scope="module")

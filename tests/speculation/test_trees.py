@@ -141,7 +141,8 @@ SAMPLED = [
 
 
 @pytest.mark.grid(
-    lambda name, kind, options: name == "good" if kind == "gpt" else name != "poor", rest="slow"
+    lambda name, kind, options: name == "good" if kind == "gpt" else name not in ("poor", "itself"),
+    rest="slow",
 )
 @pytest.mark.grid(
     lambda name, kind, options: options is SAMPLED[0] or (name, kind) == ("good", "llama3")

@@ -57,6 +57,9 @@ DRAFTERS = {
 
 
 @pytest.mark.grid(
+    lambda rule, kind, options: not options or rule in ("rejection", "block"), rest="slow"
+)
+@pytest.mark.grid(
     lambda rule, kind, options: (
         options == {}
         and (rule, kind)

@@ -187,7 +187,7 @@ def test_honest_notebooks_get_their_due(lesson, tmp_path):
     assert given(submitted.honest(lesson), tmp_path) == []
 
 
-EVERY = {"cheat": 8, "hog": 4, "fair": 10, "killer": 10}  # of how many one is tried; all are slow
+EVERY = {"cheat": 16, "hog": 8, "fair": 20, "killer": 20}  # of how many one is tried; all are slow
 
 
 @pytest.mark.parametrize(
