@@ -16,6 +16,7 @@ import tempfile
 import time
 import tomllib
 from collections.abc import Iterable, Sequence
+from itertools import zip_longest
 from pathlib import Path
 
 from standalone import ROOT, environment, pythons, run
@@ -44,6 +45,12 @@ def lowest(lines: Iterable[str]) -> list[str]:
     return [f"{each[1]}=={each[2]}" for each in found if each]
 
 
+def files() -> list[str]:
+    """Return the files of the rooms in turn: who is stopped has tried some of each room."""
+    rooms = (sorted((ROOT / "tests" / room).glob("test_*.py")) for room in ROOMS)
+    return [str(file) for turn in zip_longest(*rooms) for file in turn if file]
+
+
 def suite(python: Path, folder: Path, *more: str, instead: Sequence[str] = ()) -> tuple[int, str]:
     """Install the checkout with its tests in ``folder``, run them, return the exit code and text.
 
@@ -58,7 +65,7 @@ def suite(python: Path, folder: Path, *more: str, instead: Sequence[str] = ()) -
     run([*install, "--editable", f"{ROOT}[test]"], folder)
     if instead:
         run([*install, *instead], folder)
-    asked = more or [f"tests/{room}" for room in ROOMS]
+    asked = more or files()
     clean = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "VIRTUAL_ENV"))}
     with subprocess.Popen(
         [inside, *SUITE, *asked], cwd=ROOT, env=clean, text=True,

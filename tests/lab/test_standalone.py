@@ -64,6 +64,12 @@ def test_a_suite_that_fails_on_one_python_fails_and_shows_its_end(monkeypatch, c
     assert capsys.readouterr().out.count("not begun, as 0 minutes are over") == 2
 
 
+def test_a_part_of_the_suite_has_something_of_each_room() -> None:
+    found = [Path(file).relative_to(versions.ROOT / "tests").parts[0] for file in versions.files()]
+    assert found[: len(versions.ROOMS)] == [*versions.ROOMS]
+    assert len({*versions.files()}) == len(found) > 70
+
+
 @pytest.mark.grid(lambda closing, wrong: closing.startswith("1 failed"))
 @pytest.mark.parametrize(
     ("closing", "wrong"),
