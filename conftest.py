@@ -33,8 +33,8 @@ ASKS = "smollm2", "lesson_12"  # in lessons that ask a real model, where there i
 BUILT = {"chrome", "site"}  # fixtures of the second tier: Chromium, and the site whole
 # Rooms whose files take minutes or wait for processes begin a run: one that ended it would have one
 # core, and the other core nothing to do.
-BEGIN = "tests/teach", "tests/browser", "tests/site", "notebooks"
-FIRST = [claims.FOLDER.parent / room for room in BEGIN]
+LONG = "tests/teach", "tests/browser", "tests/site", "notebooks"
+FIRST = tuple(str(claims.FOLDER.parent / room) for room in LONG)
 
 
 class Claims(IPyNbCell):
@@ -134,15 +134,10 @@ def left_out(item: pytest.Item) -> set[str]:
     }
 
 
-def place(item: pytest.Item) -> list[bool]:
-    """Return what sorts the rooms that come first before all others."""
-    return [not item.path.is_relative_to(room) for room in FIRST]
-
-
 @pytest.hookimpl(tryfirst=True)  # before pytest looks at the markers
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Order all; skip the notebooks, here or in a browser, whose model is not on this machine."""
-    items.sort(key=place)
+    items.sort(key=lambda item: not str(item.path).startswith(FIRST))
     for item in items:
         if is_thorough(item):
             item.add_marker(pytest.mark.thorough)

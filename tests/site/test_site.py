@@ -3,6 +3,7 @@
 import inspect
 import json
 import re
+import shutil
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -126,8 +127,9 @@ def test_the_notebook_to_download_is_a_students(site):
     assert f'href="_static/notebooks/{path.name}"' in (out / "00_start_here.html").read_text()
 
 
-def test_a_lesson_runs_again_only_if_it_changed(site, monkeypatch):
+def test_a_lesson_runs_again_only_if_it_changed(site, tmp_path, monkeypatch):
     _, path, kept, said = site
+    kept = shutil.copytree(kept, tmp_path / "kept")
     assert said[0].startswith("00_start_here: 7 explorers, ran in ")
     notebook = read_notebook(path)
     assert not run(notebook, path, kept).new

@@ -299,7 +299,7 @@ def test_a_function_sees_neither_seeds_nor_answers(tmp_path) -> None:
     assert os.listdir(tmp_path) == ["spy.py"]
 
 
-FEW = "c_loops", "h_claims", "o_parent"
+FEW = ("c_loops", "d_chatters", "h_claims", "k_learns_by_heart", "n_folder", "o_parent")
 
 
 @pytest.mark.parametrize("names", [FEW, pytest.param((*ROGUES, *NOSY), marks=pytest.mark.slow)])
