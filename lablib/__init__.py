@@ -35,7 +35,7 @@ if sys.argv[:1] == ["-m"] and not sys.flags.safe_path:
 from lablib.installed import complaint
 
 try:
-    from lablib.lazy import exports
+    from lablib.lazy import exports, package
     from lablib.machine import backend, open_files
 except Exception as error:
     why = complaint(error) if sys.argv[:1] == ["-m"] else ""
@@ -46,6 +46,7 @@ except Exception as error:
 
 backend.configure()
 open_files.ask_for_no_more()
+package("mlx_lm")
 
 __getattr__, __dir__, __all__ = exports(
     __name__,

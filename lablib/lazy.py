@@ -1,12 +1,22 @@
-"""Makes public names that load their module when they are first used (PEP 562)."""
+"""Makes public names that load their module when they are first used (PEP 562), and packages.
+
+``mlx_lm``'s ``__init__`` imports transformers, for its tokenizers: two thirds of what a process
+with a small model takes until its first token (mlx-lm 0.32.2). Its models and caches, which lie
+below it, need nothing of that. ``importlib.util.LazyLoader`` would not help: it runs a package as
+soon as a module below it is imported.
+"""
 
 import importlib
 import sys
 from collections.abc import Callable, Iterable
-from importlib.util import find_spec
+from importlib.util import find_spec, module_from_spec
 from pkgutil import iter_modules
+from threading import RLock
+from types import ModuleType
 from typing import Any
 
+_LOCK = RLock()
+_running: set[str] = set()
 # What other libraries call what is here.
 _ELSEWHERE = {
     "LLM": "load and generate",
@@ -81,3 +91,39 @@ def _hint(package: str, name: str, names: Iterable[str]) -> str:
         return f" (it is {inner}.{name})"
     near = get_close_matches(name, [*names, *below], 1)
     return f" (did you mean {near[0]}?)" if near else ""
+
+
+class _Late(ModuleType):
+    """A package whose ``__init__`` has not run; afterwards it is like any other."""
+
+    def __getattr__(self, name: str) -> Any:
+        with _LOCK:  # another thread waits until it has run
+            if type(self) is _Late and self.__name__ not in _running:
+                self._run()
+        return ModuleType.__getattribute__(self, name)
+
+    def _run(self) -> None:
+        spec: Any = self.__spec__
+        _running.add(self.__name__)
+        try:
+            spec.loader.exec_module(self)
+        finally:
+            _running.remove(self.__name__)
+        for name, module in [*sys.modules.items()]:
+            package, _, inner = name.rpartition(".")
+            if package == self.__name__:
+                vars(self).setdefault(inner, module)
+        super().__setattr__("__class__", ModuleType)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Set no module below but ``models``: what ``__init__`` makes may be called as it is."""
+        if name == "models" or not isinstance(value, ModuleType):
+            super().__setattr__(name, value)
+
+
+def package(name: str) -> None:
+    """Have a package that nobody has imported yet wait until something of it is asked for."""
+    spec = None if name in sys.modules else find_spec(name)
+    if spec is not None:
+        sys.modules[name] = module = module_from_spec(spec)
+        module.__class__ = _Late

@@ -11,6 +11,7 @@ from typing import Any
 
 from lablib.machine import stored_weights
 from lablib.machine.arrays import flattened
+from lablib.models import lazy_tokenizer
 from lablib.models.base import LanguageModel
 from lablib.models.config import MOST_LAYERS, ModelConfig
 from lablib.models.stored import Stored
@@ -239,17 +240,12 @@ def check_adapter(model: nn.Module, path: Path) -> None:
 
 def _read_tokenizer(path: Path, keys: dict[str, Any], vocab_size: int) -> Any:
     """Return a directory's tokenizer as mlx-lm wraps it; ``keys`` are those of its config.json."""
-    from mlx_lm.tokenizer_utils import load
-    from transformers import PretrainedConfig
-
     file = path / "tokenizer.json"
     _find(file)  # that it is JSON was checked
-    # transformers guesses a tokenizer class from config.json, and warns where it does not know the
-    # model; tokenizer_config.json names the class, so it is handed an empty config.
-    settings = {"config": PretrainedConfig(), "trust_remote_code": False}
+    whole = partial(_whole_tokenizer, path, keys.get("eos_token_id"))
     try:
-        with no_remote_code():
-            tokenizer = load(path, settings, eos_token_ids=keys.get("eos_token_id"))
+        with no_panic():
+            tokenizer = lazy_tokenizer.of_directory(path, keys.get("eos_token_id"), whole)
             try_out(tokenizer)
     except Exception as error:  # transformers and tokenizers raise plain Exceptions
         raise BadValue(f"{file} is not a tokenizer: {error}") from None
@@ -260,22 +256,42 @@ def _read_tokenizer(path: Path, keys: dict[str, Any], vocab_size: int) -> Any:
     return tokenizer
 
 
+def _whole_tokenizer(path: Path, ends: Any) -> Any:
+    """Return it as ``mlx_lm.load`` does."""
+    from mlx_lm.tokenizer_utils import load
+    from transformers import PretrainedConfig
+
+    # transformers guesses a tokenizer class from config.json, and warns where it does not know the
+    # model; tokenizer_config.json names the class, so it is handed an empty config.
+    settings = {"config": PretrainedConfig(), "trust_remote_code": False}
+    with no_remote_code():
+        return load(path, settings, eos_token_ids=ends)
+
+
 @contextmanager
-def no_remote_code() -> Iterator[None]:
-    """Let transformers refuse code of a model's own where it would ask whether to run it.
-
-    It asks wherever it was told nothing: a class of its own that is no tokenizer, and is named as
-    one, is told nothing. Where tokenizers panics, which is no ``Exception``, one is raised.
-    """
-    from transformers import dynamic_module_utils as modules
-
-    seconds, modules.TIME_OUT_REMOTE_CODE = modules.TIME_OUT_REMOTE_CODE, 0
+def no_panic() -> Iterator[None]:
+    """Raise a ``ValueError`` where tokenizers panics, which is no ``Exception``."""
     try:
         yield
     except BaseException as error:
         if type(error).__name__ != "PanicException":
             raise
         raise ValueError(f"tokenizers gave up: {error}") from error
+
+
+@contextmanager
+def no_remote_code() -> Iterator[None]:
+    """Let transformers refuse code of a model's own where it would ask whether to run it.
+
+    It asks wherever it was told nothing: a class of its own that is no tokenizer, and is named as
+    one, is told nothing. A panic is a ``ValueError``, as in ``no_panic``.
+    """
+    from transformers import dynamic_module_utils as modules
+
+    seconds, modules.TIME_OUT_REMOTE_CODE = modules.TIME_OUT_REMOTE_CODE, 0
+    try:
+        with no_panic():
+            yield
     finally:
         modules.TIME_OUT_REMOTE_CODE = seconds
 

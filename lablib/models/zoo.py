@@ -155,7 +155,7 @@ def _read_gguf(path: Path, as_stored: bool) -> tuple[nn.Module, Callable[[], Any
     model, read_tokenizer = reading.read(path, as_stored)
 
     def tried_out() -> Any:
-        with files.no_remote_code():
+        with files.no_panic():
             tokenizer = read_tokenizer()
             files.try_out(tokenizer)
         return tokenizer

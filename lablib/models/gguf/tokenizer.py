@@ -8,6 +8,7 @@ what comes out, and spells what it has no token for in bytes.
 from functools import partial
 from typing import Any
 
+from lablib.models.lazy_tokenizer import lazy
 from lablib.validation import BadType, BadValue, flag, integer, one_of, sequence, shown
 
 import numpy as np
@@ -43,18 +44,26 @@ def tokenizer_of(keys: dict[str, Any], config: dict[str, Any]) -> Any:
     Raises:
         BadValue, BadType: a key is missing, wrong or not known here; the line names it.
     """
-    from mlx_lm import tokenizer_utils as theirs
-    from transformers import PreTrainedTokenizerFast
-
     made, settings, ends = build(keys)
     if len(keys["tokenizer.ggml.tokens"]) > config["vocab_size"]:
         most = f"at most {config['vocab_size']}, as many as token_embd.weight has rows"
         raise BadValue(f"tokenizer.ggml.tokens must be {most}")
     settings["model_max_length"] = config["max_position_embeddings"]
+    is_pieces = keys["tokenizer.ggml.model"] == "llama"
+    begins = _begins_with_space(keys) if is_pieces else None
+    return lazy(made, settings, ends, partial(_wrap, made, settings, ends, begins))
+
+
+def _wrap(
+    made: Tokenizer, settings: dict[str, Any], ends: list[int], begins_with_space: bool | None
+) -> Any:
+    """Return mlx-lm's wrapper; None: the tokenizer merges bytes, and not pieces of a sentence."""
+    from mlx_lm import tokenizer_utils as theirs
+    from transformers import PreTrainedTokenizerFast
+
     pieces: Any = theirs.BPEStreamingDetokenizer
-    if keys["tokenizer.ggml.model"] == "llama":
-        first = _begins_with_space(keys)
-        pieces = partial(theirs.SPMStreamingDetokenizer, trim_space=first)
+    if begins_with_space is not None:
+        pieces = partial(theirs.SPMStreamingDetokenizer, trim_space=begins_with_space)
     inner = PreTrainedTokenizerFast(tokenizer_object=made, **settings)
     return theirs.TokenizerWrapper(inner, pieces, eos_token_ids=ends)
 
