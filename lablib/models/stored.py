@@ -100,7 +100,7 @@ class Stored(nn.Module):
             group = codes.shape[1] // scales.shape[1]
             values = map(_strips, _narrow(scales.astype(mx.float32), minima.astype(mx.float32)))
             parts.append((packed(codes, bits), *values))
-            mx.eval(parts[-1])
+            mx.async_eval(parts[-1])  # while the next piece is taken apart
         self.form = columns, bits, group
         arrays = [mx.concatenate([*each]) for each in zip(*parts, strict=True)]
         mx.eval(arrays)

@@ -9,9 +9,9 @@ nor a tokenizer's (``auto_map``), whatever names it, and asks nobody whether it 
 import re
 import warnings
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 from lablib import folders
@@ -70,7 +70,8 @@ def load(
 
     A model that ``lablib.save`` wrote comes back as a ``LanguageModel``, all else as mlx-lm's own
     class, a GGUF file's (Llama, Qwen 2 and 3, Gemma 3; docs/model-files.md), too; the tokenizer
-    is an mlx-lm ``TokenizerWrapper``. The model knows its end tokens as ``stop_tokens``: there its
+    is mlx-lm's ``TokenizerWrapper``, or becomes it when it is asked for more than ids and texts, a
+    chat template say: only then transformers is imported. The model knows its end tokens as ``stop_tokens``: there its
     texts end wherever nobody says otherwise. It knows its ``tokenizer``, which is compared with a
     draft model's; and where it has more rows than that has ids, as ``known_ids`` how many count:
     others are never drawn.
@@ -137,10 +138,9 @@ def load(
     stored.keep_as_stored(model)
     mx.eval(model.parameters())
     arrays = [array for _, array in flattened(model.parameters())]
-    with ThreadPoolExecutor(1) as beside:
-        enlarged = beside.submit(pages.enlarge, arrays)  # the system's work, on another core
-        tokenizer = read_tokenizer()
-        enlarged.result()
+    # The system's work, on another core. Nobody waits for it: the numbers stay what they are.
+    Thread(target=pages.enlarge, args=[arrays], daemon=True).start()
+    tokenizer = read_tokenizer()
     model.stop_tokens = frozenset(tokenizer.eos_token_ids) - {None}
     model.tokenizer = tokenizer
     with suppress(BadValue):  # it doesn't say how many rows it has

@@ -2,6 +2,7 @@
 
 import sys
 import types
+from threading import Event
 
 import lablib
 from lablib.machine import pages
@@ -63,8 +64,19 @@ def test_a_system_that_refuses_is_no_error(arrays, monkeypatch):
             assert any(place <= byte < place + size for place, size in asked)
 
 
-def test_loading_a_model_asks_for_its_weights(monkeypatch: pytest.MonkeyPatch) -> None:
-    seen = []
-    monkeypatch.setattr(zoo.pages, "enlarge", lambda arrays: seen.extend(arrays))
+def test_loading_a_model_asks_for_its_weights_and_waits_for_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    seen: list[mx.array] = []
+    loaded, asked = Event(), Event()
+
+    def enlarge(arrays: list[mx.array]) -> None:
+        loaded.wait(60)
+        seen.extend(arrays)
+        asked.set()
+
+    monkeypatch.setattr(zoo.pages, "enlarge", enlarge)
     model, _ = lablib.load("draft")
+    loaded.set()
+    assert asked.wait(60)
     assert any(array is model.model.embed_tokens.weight for array in seen)
