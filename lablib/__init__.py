@@ -46,7 +46,7 @@ except Exception as error:
 
 backend.configure()
 open_files.ask_for_no_more()
-package("mlx_lm")
+package("mlx_lm", TRANSFORMERS_NO_ADVISORY_WARNINGS="1")
 
 __getattr__, __dir__, __all__ = exports(
     __name__,

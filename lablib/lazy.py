@@ -7,6 +7,7 @@ soon as a module below it is imported.
 """
 
 import importlib
+import os
 import sys
 from collections.abc import Callable, Iterable
 from importlib.util import find_spec, module_from_spec
@@ -121,9 +122,13 @@ class _Late(ModuleType):
             super().__setattr__(name, value)
 
 
-def package(name: str) -> None:
-    """Have a package that nobody has imported yet wait until something of it is asked for."""
+def package(name: str, **environment: str) -> None:
+    """Have a package that nobody has imported yet wait until something of it is asked for.
+
+    Its ``__init__`` sets the ``environment`` for those that the modules below import.
+    """
     spec = None if name in sys.modules else find_spec(name)
     if spec is not None:
+        os.environ.update(environment)
         sys.modules[name] = module = module_from_spec(spec)
         module.__class__ = _Late

@@ -71,10 +71,10 @@ def load(
     A model that ``lablib.save`` wrote comes back as a ``LanguageModel``, all else as mlx-lm's own
     class, a GGUF file's (Llama, Qwen 2 and 3, Gemma 3; docs/model-files.md), too; the tokenizer
     is mlx-lm's ``TokenizerWrapper``, or becomes it when it is asked for more than ids and texts, a
-    chat template say: only then transformers is imported. The model knows its end tokens as ``stop_tokens``: there its
-    texts end wherever nobody says otherwise. It knows its ``tokenizer``, which is compared with a
-    draft model's; and where it has more rows than that has ids, as ``known_ids`` how many count:
-    others are never drawn.
+    chat template say: only then transformers is imported. The model knows its end tokens as
+    ``stop_tokens``: there its texts end wherever nobody says otherwise. It knows its ``tokenizer``,
+    which is compared with a draft model's; and where it has more rows than that has ids, as
+    ``known_ids`` how many count: others are never drawn.
 
     Args:
         name: a shipped name (see :func:`names`), ``"smollm2"`` or ``"gemma3"`` once ``python -m

@@ -24,7 +24,7 @@ MARKS = ["<s>", "</s>", "<unk>", "<|im_end|>", "<|im_start|>", "<pad>"]
 def run(*lines):
     """Run a program in a process of its own; return what it prints."""
     done = subprocess.run([sys.executable, "-c", "\n".join(lines)], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    assert (done.returncode, done.stderr) == (0, "")  # nor does transformers say what it lacks
     return done.stdout
 
 
@@ -56,7 +56,7 @@ def test_a_text_from_a_text_imports_no_transformers():
         "assert 'Mia' in tokenizer.decode(tokenizer.encode('Mia'))",
         "text = lablib.generate(model, tokenizer, 'Mia finds', max_tokens=8, seed=1)",
         "''.join(lablib.stream(model, tokenizer, 'Mia finds', max_tokens=8, stop='.'))",
-        "lablib.majority_vote(model, 'Q: 2+2=', n=2, max_tokens=4, tokenizer=tokenizer)",
+        "lablib.majority_vote(model, 'Q: 2+2=', n=2, max_tokens=1, extract=str, tokenizer=tokenizer)",
         "print(*{'transformers', 'mlx_lm.utils'} & sys.modules.keys())",
     )
     assert said.split() == []

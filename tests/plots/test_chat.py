@@ -13,7 +13,7 @@ from lablib.course.plots.strips import LOOKS, surprise_html
 from lablib.course.tasks import save_pretrained
 from lablib.inference import NGram
 from lablib.inference.speculation import EarlyExit
-from lablib.models import LanguageModel, hybrid_config, llama_config
+from lablib.models import LanguageModel, hybrid_config, llama_config, load
 from lablib.text import generate
 from lablib.text_stream import stream
 
@@ -128,6 +128,15 @@ def test_a_model_without_a_template_goes_on_with_the_text(model, plain):
     alone = generate(model, plain, "In a", stream=1, stop_tokens=range(len(plain)), **options)
     assert [token.id for token in answer.tokens] == alone.tokens
     assert [each["content"] for each in talk.messages] == ["On a", "", "In a", ""]
+
+
+def test_a_cache_that_cannot_go_back_is_read_on_where_the_text_only_grows():
+    model, tokenizer = load("hybrid")
+    talk = Conversation(model, tokenizer, max_tokens=8, seed=1)
+    last(talk.respond("Mia finds a red ball."))
+    read = len(talk._read)
+    last(talk.respond(" Then"))
+    assert talk.reused == read > 8
 
 
 def test_an_error_leaves_the_conversation_as_it_was(tokenizer):
