@@ -18,6 +18,7 @@ from typing import Any
 
 _LOCK = RLock()
 _running: set[str] = set()
+_DUNDERS = "__version__", "__all__"
 # What other libraries call what is here.
 _ELSEWHERE = {
     "LLM": "load and generate",
@@ -98,6 +99,8 @@ class _Late(ModuleType):
     """A package whose ``__init__`` has not run; afterwards it is like any other."""
 
     def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") and name not in _DUNDERS:  # all modules are looked through for it
+            raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
         with _LOCK:  # another thread waits until it has run
             if type(self) is _Late and self.__name__ not in _running:
                 self._run()

@@ -242,10 +242,10 @@ def _read_tokenizer(path: Path, keys: dict[str, Any], vocab_size: int) -> Any:
     """Return a directory's tokenizer as mlx-lm wraps it; ``keys`` are those of its config.json."""
     file = path / "tokenizer.json"
     _find(file)  # that it is JSON was checked
-    whole = partial(_whole_tokenizer, path, keys.get("eos_token_id"))
+    ends = keys.get("eos_token_id")
     try:
         with no_panic():
-            tokenizer = lazy_tokenizer.of_directory(path, keys.get("eos_token_id"), whole)
+            tokenizer = lazy_tokenizer.of_directory(path, ends, partial(_whole_tokenizer, ends))
             try_out(tokenizer)
     except Exception as error:  # transformers and tokenizers raise plain Exceptions
         raise BadValue(f"{file} is not a tokenizer: {error}") from None
@@ -256,7 +256,7 @@ def _read_tokenizer(path: Path, keys: dict[str, Any], vocab_size: int) -> Any:
     return tokenizer
 
 
-def _whole_tokenizer(path: Path, ends: Any) -> Any:
+def _whole_tokenizer(ends: Any, path: Path) -> Any:
     """Return it as ``mlx_lm.load`` does."""
     from mlx_lm.tokenizer_utils import load
     from transformers import PretrainedConfig

@@ -56,7 +56,8 @@ def test_a_text_from_a_text_imports_no_transformers():
         "assert 'Mia' in tokenizer.decode(tokenizer.encode('Mia'))",
         "text = lablib.generate(model, tokenizer, 'Mia finds', max_tokens=8, seed=1)",
         "''.join(lablib.stream(model, tokenizer, 'Mia finds', max_tokens=8, stop='.'))",
-        "lablib.majority_vote(model, 'Q: 2+2=', n=2, max_tokens=1, extract=str, tokenizer=tokenizer)",
+        "how = {'max_tokens': 1, 'extract': str, 'tokenizer': tokenizer}",
+        "lablib.majority_vote(model, 'Q: 2+2=', n=2, **how)",
         "print(*{'transformers', 'mlx_lm.utils'} & sys.modules.keys())",
     )
     assert said.split() == []
@@ -177,6 +178,15 @@ def test_what_transformers_would_read_otherwise_is_whole_at_once(change, tmp_pat
     file = tmp_path / "target" / "tokenizer_config.json"
     file.write_text(json.dumps(json.loads(file.read_text()) | change))
     assert type(lablib.load(tmp_path / "target")[1]) is TokenizerWrapper
+
+
+def test_the_whole_one_is_what_the_directory_was(tmp_path):
+    shutil.copytree(TARGET, tmp_path / "target")
+    one = lablib.load(tmp_path / "target")[1]
+    shutil.rmtree(tmp_path / "target")
+    assert one.chat_template is None
+    assert type(one) is TokenizerWrapper
+    assert one.name_or_path == str(tmp_path / "target")
 
 
 @pytest.mark.thorough
