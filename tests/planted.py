@@ -22,7 +22,11 @@ ROOMS = {
     "speculation": ["tests/speculation", "tests/speculation_greedy", "tests/speculation_lossless"],
     "async_lm": ["tests/async_lm"],
     "steering": ["tests/steering"],
-    "course/checks+lessons": ["tests/teach/test_checking.py", "tests/lessons"],
+    "course/checks+lessons": [
+        "tests/teach/test_checking.py",
+        "tests/teach/test_values.py",
+        "tests/lessons",
+    ],
     "course/tasks+theory+replay": ["tests/tasks", "tests/theory", "tests/replay"],
     "course/plots": ["tests/plots"],
     "tools": ["tests/tools"],

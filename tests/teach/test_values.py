@@ -109,6 +109,12 @@ def test_different(expected, got, said):
     assert said in difference(expected, got, 1e-5)
 
 
+@pytest.mark.parametrize("as_given", [float, lambda number: np.array([number, 1.0])])
+def test_a_tolerance_is_a_share_of_the_right_answer(as_given):
+    assert difference(as_given(4.0), as_given(2.1), 0.5) is None
+    assert difference(as_given(1.0), as_given(1.9), 0.5) is not None
+
+
 def test_copies_protect_arrays_but_share_models():
     class Model:
         pass
