@@ -234,7 +234,7 @@ def check_tokenizer(tokenizer: Any) -> Any:
 
 def wrapped(tokenizer: Any) -> Any:
     """Return mlx-lm's wrapper of a tokenizer: Hugging Face's own gets one."""
-    if hasattr(type(tokenizer), "detokenizer") or hasattr(tokenizer, "detokenizer"):
+    if hasattr(type(tokenizer), "detokenizer") or hasattr(tokenizer, "detokenizer"):  # lazy stays
         return tokenizer
     from mlx_lm.tokenizer_utils import TokenizerWrapper
 

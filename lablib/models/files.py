@@ -7,19 +7,21 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from lablib.machine import stored_weights
 from lablib.machine.arrays import flattened
-from lablib.models import lazy_tokenizer
 from lablib.models.base import LanguageModel
 from lablib.models.config import MOST_LAYERS, ModelConfig
+from lablib.models.lazy_tokenizer import ROLES, LazyTokenizer, reads_alike
 from lablib.models.stored import Stored
 from lablib.validation import BadType, BadValue, integer, number, shown
 
 import mlx.core as mx
 import mlx.nn as nn
 import numpy as np
+from tokenizers import Tokenizer
 
 # What fields of tokenizer_config.json are in JSON: transformers takes many as they come, and who
 # counts, cuts or chats with them first finds out.
@@ -34,6 +36,10 @@ TOKENIZER_FIELDS = (
     ("a list or an object", (list, dict), "extra_special_tokens"),
     ("an object", dict, "added_tokens_decoder"),
 )
+# What it says beside tokens of a role, as ``lablib.save`` writes it, and files that count, too.
+PLAIN = {"tokenizer_class": "PreTrainedTokenizerFast", "clean_up_tokenization_spaces": False}
+_OTHERS = {"special_tokens_map.json", "added_tokens.json", "tokenizer.model", "chat_template.jinja"}
+_OTHERS |= {"vocab.json", "merges.txt", "vocab.txt", "additional_chat_templates"}
 MOST_TOKENS = 10**6  # that a number in tokenizer_config.json may ask for: each is made
 MOST_MODULES = 200_000  # of a model: mlx-lm builds each
 LARGEST = 2**28  # bytes of a JSON file
@@ -245,7 +251,7 @@ def _read_tokenizer(path: Path, keys: dict[str, Any], vocab_size: int) -> Any:
     ends = keys.get("eos_token_id")
     try:
         with no_panic():
-            tokenizer = lazy_tokenizer.of_directory(path, ends, partial(_whole_tokenizer, ends))
+            tokenizer = _lazy_tokenizer(path, ends) or _whole_tokenizer(path, ends)
             try_out(tokenizer)
     except Exception as error:  # transformers and tokenizers raise plain Exceptions
         raise BadValue(f"{file} is not a tokenizer: {error}") from None
@@ -256,7 +262,7 @@ def _read_tokenizer(path: Path, keys: dict[str, Any], vocab_size: int) -> Any:
     return tokenizer
 
 
-def _whole_tokenizer(ends: Any, path: Path) -> Any:
+def _whole_tokenizer(path: Path, ends: Any) -> Any:
     """Return it as ``mlx_lm.load`` does."""
     from mlx_lm.tokenizer_utils import load
     from transformers import PretrainedConfig
@@ -266,6 +272,34 @@ def _whole_tokenizer(ends: Any, path: Path) -> Any:
     settings = {"config": PretrainedConfig(), "trust_remote_code": False}
     with no_remote_code():
         return load(path, settings, eos_token_ids=ends)
+
+
+def _lazy_tokenizer(path: Path, ends: Any) -> LazyTokenizer | None:
+    """Return it as it needs no transformers yet; None if they would change what its files say."""
+    file = path / "tokenizer_config.json"
+    settings = read_json(file) if file.exists() else {}
+    tokens = {role: settings.pop(role) for role in ROLES if role in settings}
+    for name in ("chat_template", "model_max_length"):  # of no use to ids
+        settings.pop(name, None)
+    is_plain = settings == PLAIN and not any((path / name).exists() for name in _OTHERS)
+    if not is_plain or any(type(token) is not str for token in tokens.values()):
+        return None
+    made = Tokenizer.from_file(str(path / "tokenizer.json"))
+    if not reads_alike(made, tokens):
+        return None
+    kept = {name: (path / name).read_bytes() for name in ("tokenizer.json", file.name)}
+    more = ends if isinstance(ends, list) else [] if ends is None else [ends]
+    return LazyTokenizer(made, tokens, more, partial(_as_it_was, path, kept, ends))
+
+
+def _as_it_was(path: Path, kept: dict[str, bytes], ends: Any) -> Any:
+    """Return the whole one of a directory that may be gone by now, or another's."""
+    with TemporaryDirectory() as folder:
+        for name, content in kept.items():
+            Path(folder, name).write_bytes(content)
+        tokenizer = _whole_tokenizer(Path(folder), ends)
+    tokenizer.name_or_path = str(path)
+    return tokenizer
 
 
 @contextmanager
@@ -284,14 +318,13 @@ def no_remote_code() -> Iterator[None]:
     """Let transformers refuse code of a model's own where it would ask whether to run it.
 
     It asks wherever it was told nothing: a class of its own that is no tokenizer, and is named as
-    one, is told nothing. A panic is a ``ValueError``, as in ``no_panic``.
+    one, is told nothing.
     """
     from transformers import dynamic_module_utils as modules
 
     seconds, modules.TIME_OUT_REMOTE_CODE = modules.TIME_OUT_REMOTE_CODE, 0
     try:
-        with no_panic():
-            yield
+        yield
     finally:
         modules.TIME_OUT_REMOTE_CODE = seconds
 

@@ -4,13 +4,9 @@
 first token takes in a process (5.24.0). ``tokenizers``, which does the work, is there at once.
 """
 
-import json
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from functools import partial
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from threading import RLock
 from typing import Any
 
@@ -18,12 +14,7 @@ from tokenizers import Tokenizer
 
 _LOCK = RLock()
 _WRAPPER = "mlx_lm.tokenizer_utils"
-# Files that transformers reads, too.
-_OTHERS = {"special_tokens_map.json", "added_tokens.json", "tokenizer.model", "chat_template.jinja"}
-_OTHERS |= {"vocab.json", "merges.txt", "vocab.txt", "additional_chat_templates"}
 ROLES = "unk_token", "bos_token", "eos_token", "pad_token"
-# What tokenizer_config.json says else, as ``lablib.save`` writes it.
-_PLAIN = {"tokenizer_class": "PreTrainedTokenizerFast", "clean_up_tokenization_spaces": False}
 
 
 class LazyTokenizer:
@@ -124,48 +115,16 @@ class LazyTokenizer:
         return self.whole().__reduce_ex__(protocol)
 
 
-def lazy(
-    made: Tokenizer, tokens: Mapping[str, Any], ends: Iterable[int], build: Callable[[], Any]
-) -> Any:
-    """Return a ``LazyTokenizer``; the whole one if transformers would add tokens, or cut texts."""
-    special = {each.content for each in made.get_added_tokens_decoder().values() if each.special}
-    is_plain = special >= {tokens[role] for role in ROLES if role in tokens}
-    if made.truncation or made.padding or not is_plain:
-        return build()
-    return LazyTokenizer(made, tokens, ends, build)
-
-
-def of_directory(path: Path, ends: int | list[int] | None, load: Callable[[Path], Any]) -> Any:
-    """Return a directory's tokenizer; the whole one if transformers would change what it says.
+def reads_alike(made: Tokenizer, tokens: Mapping[str, Any]) -> bool:
+    """Return whether transformers would leave a tokenizer as it is, neither add nor cut anything.
 
     Args:
-        path: the directory.
-        ends: its config.json's ``eos_token_id``.
-        load: opens a directory's whole one.
+        made: the tokenizer.
+        tokens: those that have a role, as texts, perhaps among other settings.
     """
-    file = path / "tokenizer_config.json"
-    settings = json.loads(file.read_text("utf-8")) if file.exists() else {}
-    tokens = {role: settings.pop(role) for role in ROLES if role in settings}
-    for name in ("chat_template", "model_max_length"):  # of no use to ids
-        settings.pop(name, None)
-    is_plain = settings == _PLAIN and not any((path / name).exists() for name in _OTHERS)
-    if not is_plain or any(type(token) is not str for token in tokens.values()):
-        return load(path)
-    kept = {name: (path / name).read_bytes() for name in ("tokenizer.json", file.name)}
-    made = Tokenizer.from_file(str(path / "tokenizer.json"))
-    more = ends if isinstance(ends, list) else [ends]
-    build = partial(_as_it_was, path, kept, load)
-    return lazy(made, tokens, [each for each in more if each is not None], build)
-
-
-def _as_it_was(path: Path, kept: dict[str, bytes], load: Callable[[Path], Any]) -> Any:
-    """Open a directory's tokenizer as it was: it may be gone now, or another's."""
-    with TemporaryDirectory() as folder:
-        for name, content in kept.items():
-            Path(folder, name).write_bytes(content)
-        made = load(Path(folder))
-    made.name_or_path = str(path)
-    return made
+    special = {each.content for each in made.get_added_tokens_decoder().values() if each.special}
+    is_whole = special >= {tokens[role] for role in ROLES if role in tokens}
+    return is_whole and not (made.truncation or made.padding)
 
 
 _class: Any = vars(object)["__class__"]

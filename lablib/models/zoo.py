@@ -273,7 +273,12 @@ def _load_with_mlx_lm(
     scheduling.gather_work()
     clear_with_thread()
     try:
-        with files.no_remote_code(), files.module_limit(), files.floats_for_floats():
+        with (
+            files.no_panic(),
+            files.no_remote_code(),
+            files.module_limit(),
+            files.floats_for_floats(),
+        ):
             settings = {**more.pop("tokenizer_config", {}), "trust_remote_code": False}
             loaded: Any = mlx_lm.load(name, tokenizer_config=settings, **more)
             files.try_out(loaded[1])

@@ -6,7 +6,7 @@ from typing import Any
 
 from lablib.folders import replacing, write_whole
 from lablib.models.base import LanguageModel
-from lablib.models.files import read_json
+from lablib.models.files import PLAIN, read_json
 from lablib.models.zoo import CHECKPOINTS, check_dtype
 from lablib.unknown_options import checks_options
 from lablib.validation import BadType, BadValue
@@ -95,8 +95,7 @@ def _tokenizer_texts(tokenizer: Any) -> tuple[dict[str, str], dict[str, int]]:
         raise BadType(f"tokenizer must be a tokenizer or a directory, got {tokenizer!r}")
     vocabulary = tokenizer.get_vocab()
     known = {role: token for role, token in tokens.items() if token in vocabulary}
-    kind = {"tokenizer_class": "PreTrainedTokenizerFast", "clean_up_tokenization_spaces": False}
-    written, settings = tokenizer.to_str(pretty=True), _json(kind | known)
+    written, settings = tokenizer.to_str(pretty=True), _json(PLAIN | known)
     texts = {"tokenizer.json": written, "tokenizer_config.json": settings}
     return texts, {role: vocabulary[token] for role, token in known.items()}
 

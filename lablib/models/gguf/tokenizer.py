@@ -8,7 +8,7 @@ what comes out, and spells what it has no token for in bytes.
 from functools import partial
 from typing import Any
 
-from lablib.models.lazy_tokenizer import lazy
+from lablib.models.lazy_tokenizer import LazyTokenizer, reads_alike
 from lablib.validation import BadType, BadValue, flag, integer, one_of, sequence, shown
 
 import numpy as np
@@ -51,7 +51,8 @@ def tokenizer_of(keys: dict[str, Any], config: dict[str, Any]) -> Any:
     settings["model_max_length"] = config["max_position_embeddings"]
     is_pieces = keys["tokenizer.ggml.model"] == "llama"
     begins = _begins_with_space(keys) if is_pieces else None
-    return lazy(made, settings, ends, partial(_wrap, made, settings, ends, begins))
+    whole = partial(_wrap, made, settings, ends, begins)
+    return LazyTokenizer(made, settings, ends, whole) if reads_alike(made, settings) else whole()
 
 
 def _wrap(
