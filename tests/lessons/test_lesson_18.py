@@ -197,6 +197,18 @@ def test_what_is_kept_is_of_twelve_seeds():
             assert np.ptp(values) > 0
 
 
+def test_a_walk_writes_a_chain_and_then_ends():
+    assert measured.walked(0) == 1
+    assert measured.walked(2, 4) == pytest.approx(1 + 2 * (1 + 0.75 + 0.5 + 0.25) / 4)
+    assert abs(measured.walked(20) - measured.ELEVEN) < 0.5
+    power = measured.stored()["power"]
+    _, *rows, last = measured.table(dict.fromkeys(power, 0.125), {"p⁴": 0.5}).splitlines()
+    assert [row[:10].strip() for row in rows] == [*power]
+    assert [row.endswith(")  0.50") for row in rows] == [name == measured.WALKS for name in power]
+    gained = measured.ends(power[measured.WALKS] - power[measured.VOTED])
+    assert last.endswith("{:+.2f} (95 %: {:+.2f} to {:+.2f})".format(*gained))
+
+
 def test_intervals_are_students():
     values = np.array([1.0, 2.0, 4.0])
     mean, half = measured.interval(values)
@@ -255,6 +267,12 @@ def test_along_shows_a_chain_and_its_doubtful_steps():
     assert "surest" not in widget.set(chain=4)
     assert widget.view.caption.startswith("Number 1 of 40 by confidence")
     assert " Number 4 of 40 by confidence" in widget.view.caption
+    assert widget.constants["panels"][1]["title"].startswith("number 40 of 40")  # no pair is asked
+    pair = widgets.pairs_of("".join(shown[20]["tokens"]))[2]
+    with_it = [
+        i for i, data in enumerate(shown, 1) if pair in widgets.pairs_of("".join(data["tokens"]))
+    ]
+    assert widgets.Along(drawn, pair).values["chain"] == with_it[-1]
 
 
 def test_the_same_digits_are_no_choice():
@@ -379,6 +397,29 @@ def test_surest_counts_tenths_and_votes():
     )
 
 
+def test_a_table_says_what_surest_counts():
+    widget = widgets.Surest(PROBLEMS[:3], n=20)
+    names, measures = ["hesitates where he errs", "hesitates everywhere"], ["log-probability"]
+    head, *rows, met = widget.table(names, measures).splitlines()
+    assert head.split("  ")[-1] == "surest tenth: log-probability"
+    for name, row in zip(names, rows, strict=True):
+        data = widget.compute(name, *measures, 1.0)
+        wanted = [*data["votes"][:2], data["tenths"][0]]
+        assert row.removeprefix(name).split() == [f"{share:.2f}" for share in wanted]
+        value, low, high = widget.leads(names, measures)["log-probability"][name]
+        assert value == pytest.approx(data["tenths"][0] - data["votes"][0])
+        assert (low, high) == data["lead"]
+    author = widgets.AUTHORS[names[-1]]
+    added = []
+    for drawn in [author.write(problem, 20, 18) for problem in PROBLEMS[:3]]:
+        order = np.argsort(-chains.values_of(drawn, *measures), kind="stable")
+        counts = [
+            sum(pair in sums.NOISY_PAIRS for pair in widgets.pairs_of(text)) for text in drawn.texts
+        ]
+        added.append((np.mean([counts[i] for i in order[:2]]), np.mean(counts)))
+    assert met.endswith("add {:.2f} a chain, all {:.2f}".format(*np.mean(added, axis=0)))
+
+
 def test_it_flips_with_the_author():
     widget = widgets.Surest(sums.problems(6, 20))
     given = "mean of the best 5", 1.0
@@ -477,6 +518,13 @@ def test_a_chance_is_the_sum_over_different_texts():
 
 
 def test_what_is_stored_of_real_models_is_lesson_12_s():
+    greedy = compared.right()[compared.GREEDY]
+    asked = runs.asked("facts")
+    cold = asked.greedy()
+    for each, text, found in zip(compared.questions(), cold, greedy, strict=True):
+        assert np.isnan(found) if text is None else found == (text == each.truth)
+    assert compared.GREEDY not in compared.right("gemma3")
+    assert compared.gain(compared.GREEDY).n == 508
     for model, n in (("smollm2", 1012), ("gemma3", 85)):
         assert len(compared.questions(model)) >= n
         bins = compared.calibration(model)

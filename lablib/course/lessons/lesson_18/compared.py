@@ -39,6 +39,7 @@ THOUGHT = {  # measures of all that the model thought, as lesson 18 calls them
 LIKELIER = "the likelier half"  # by the whole text's log-probability
 HALVES = {f"surest half: {name}": kept for name, kept in (WRITTEN | THOUGHT).items()}
 HALVES = {LIKELIER: "sum"} | {name: kept for name, kept in HALVES.items() if kept != "sum"}
+GREEDY = "one greedy answer"  # of the questions that lesson 12 asked so, too
 CONFIDENT, LIKELY, POWERED = "each by its confidence", "each by its probability", "p⁴, by weights"
 
 
@@ -102,7 +103,8 @@ def weights_of(question: Question) -> dict[str, np.ndarray]:
 def right(model: str = "smollm2") -> dict[str, np.ndarray]:
     """Return of each way to choose whether it is right: a share for each question, ``(K,)``.
 
-    It is NaN where a question was not read again, and a way needs what was thought.
+    It is NaN where a question was not read again, and a way needs what was thought; and where
+    SmolLM2 was not asked for a greedy answer.
     """
     every = questions(model)
     found: dict[str, np.ndarray] = {}
@@ -118,6 +120,10 @@ def right(model: str = "smollm2") -> dict[str, np.ndarray]:
             name = NAMES.get(way) or way.removeprefix("weighted: ")
             column = found.setdefault(name, np.full(len(every), np.nan))
             column[here] = curve.per_problem[:, 0]
+    if model == "smollm2":
+        asked = runs.asked("facts")
+        cold = asked.greedy()
+        found[GREEDY] = np.where([each is None for each in cold], np.nan, asked.right(cold))
     return found
 
 

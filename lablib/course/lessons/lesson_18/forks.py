@@ -121,7 +121,7 @@ def _marks(
             pair, start = (before[-1][1], digit), height[before]
             look = {"colour": HABIT if brown(*pair) else GREY}
             note = f"{pair[0]} + {digit} = {total}: {share[text]:.2f} of the texts."
-            bend = [[x - 1, start], [x - 0.78, start], [x - 0.5, y], [x, y]]
+            bend = [[x - 1, start], [x - 1 + half, start], [x - 0.5, y], [x, y]]
             wide = max(0.8, WIDEST * share[text])
             lines.append({"line": bend, "wide": round(wide, 1), "note": note, **look})
             at = [x - 0.36, y + 0.28]

@@ -9,7 +9,7 @@ each other, and what is compared within a seed is compared on the same samples.
 
 import json
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -37,6 +37,8 @@ from scipy import stats
 FILE = Path(__file__).with_name("measured.json")
 SEEDS = range(12)
 PROBLEMS, CHAINS = 30, 64  # of a vote; the other parts take half of the problems
+ELEVEN = 11  # chains: a walk of 20 steps writes the tokens of so many
+WALKS, VOTED = "p⁴: walks", "vote of 11"
 BUDGETS = (0, 6, 12, 18, 24, 30)  # after so many tokens "#" is forced; after 30 it comes anyway
 FLOORS = (0.25, 0.5, 0.75)  # quantiles of the worst window of texts before
 WARM = 16  # so many of them
@@ -126,8 +128,9 @@ def thinking(
 def sharpened(
     model: Any, tokenizer: Any, problems: Sequence[Problem], n: int, steps: int, seed: int
 ) -> dict[str, float]:
-    """Return the share of right answers of the model, of a low temperature and of p⁴.
+    """Return the share of right answers: of the model, a low temperature, p⁴, a vote of eleven.
 
+    They vote by lot among the model's own ``n`` chains, 11 or more.
     The chains of p⁴ are proposed by the model itself: cold proposals are too much alike.
     """
     prompts = [tokenizer.encode(problem.prompt) for problem in problems]
@@ -138,9 +141,14 @@ def sharpened(
         "T = 1": [plain(prompt, n) for prompt in prompts],
         "T = 1/4": [plain(prompt, n, temperature=0.25) for prompt in prompts],
         "greedy": [plain(prompt, 1, temperature=0.0) for prompt in prompts],
-        "p⁴: walks": power_sample(lm, prompts, n, 4.0, steps=steps, proposal=1.0, **how),
+        WALKS: power_sample(lm, prompts, n, 4.0, steps=steps, proposal=1.0, **how),
     }
-    return {name: _right(tokenizer, problems, rows) for name, rows in drawn.items()}
+    found = {name: _right(tokenizer, problems, rows) for name, rows in drawn.items()}
+    voted = []
+    for problem, samples in zip(problems, drawn["T = 1"], strict=True):
+        texts = [tokenizer.decode(each, skip_special_tokens=True) for each in samples.tokens]
+        voted.append(by_lot([*map(sums.extract, texts)], _truth(problem), ELEVEN / n))
+    return found | {VOTED: float(np.mean(voted))}
 
 
 def _right(tokenizer: Any, problems: Sequence[Problem], rows: Sequence[Any]) -> float:
@@ -194,6 +202,27 @@ def stored() -> dict[str, dict[str, np.ndarray]]:
         part: {name: np.array([each[part][name] for each in seeds]) for name in seeds[0][part]}
         for part in seeds[0]
     }
+
+
+def table(here: Mapping[str, float], exact: Mapping[str, float]) -> str:
+    """Return a line for each way of ``sharpened``: its share here, on all seeds, and exactly.
+
+    The last says what a walk writes, and how far it is ahead of the vote.
+    """
+    power = stored()["power"]
+    lines = [f"{'right':10}  here  12 seeds (95 %)      the author, exactly"]
+    for name, seeds in power.items():
+        own = "{:.2f} ({:.2f} to {:.2f})".format(*ends(seeds))
+        known = [f"{exact[what]:.2f}" for what in exact if what == name.split(":")[0]]
+        lines.append("  ".join([f"{name:10}", f"{here[name]:.2f}", own, *known]))
+    apart = "{:+.2f} (95 %: {:+.2f} to {:+.2f})".format(*ends(power[WALKS] - power[VOTED]))
+    lines.append(f"walks of 20 steps, {walked(20):.1f} chains' tokens each, on the vote: {apart}")
+    return "\n".join(lines)
+
+
+def walked(steps: int, tokens: int = 33) -> float:
+    """Return how many chains' tokens a walk writes: one chain, then an end from a place by lot."""
+    return 1 + steps * float(np.mean([(tokens - place) / tokens for place in range(tokens)]))
 
 
 def interval(values: np.ndarray) -> tuple[float, float]:

@@ -4,6 +4,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from itertools import product
 from typing import Any
 
 from lablib.course.lessons.lesson_12.runs import Estimate
@@ -62,7 +63,7 @@ def against_the_vote(found: Mapping[str, Estimate]) -> Chart:
     for name, gain in found.items():
         points = tuple(100 * x for x in (gain.value, gain.low, gain.high))
         told[compared.verdict(gain)][name] = points
-    title = "the same eight texts, question by question; lines: 95 %"
+    title = "question by question; lines: 95 %"
     colours = [VERDICTS[each] for each in told]
     how: Any = {"rows": [*found], "rule": 0, "side": 260, "colours": colours}
     drawn = dots(told, "points of a hundred more than the vote of all eight", title, **how)
@@ -103,11 +104,12 @@ class Along(Explorer):
 
     Args:
         drawn: chains for one problem; those without five steps are left out.
+        through: a pair; it opens on the least sure chain that adds it, or on the last.
     """
 
     called = "A chain's confidence at each of its tokens"
 
-    def __init__(self, drawn: Drawn) -> None:
+    def __init__(self, drawn: Drawn, through: tuple[int, int] | None = None) -> None:
         means = values_of(drawn, "mean of the best 5")
         whole = [i for i in np.argsort(-means, kind="stable") if len(steps(drawn.texts[i])) == 5]
         self.chains = [
@@ -119,10 +121,12 @@ class Along(Explorer):
         tokens = axis(-0.7, 32.7, "", (), bare=True)
         keys = [(colour, kind, kind == WRONG) for kind, colour in KINDS.items()]
         keys.append((BRACKET, "line above: adds one of the 20 pairs"))
-        last = len(self.chains)  # the least sure one has forks: it opens there
-        views = [panel(self._title(at), tokens, heights, high=130, below=True) for at in (1, last)]
+        last = len(self.chains)
+        met = [i for i in range(1, last + 1) if through in pairs_of(self.chains[i - 1][0])]
+        opens = met[-1] if met else last
+        views = [panel(self._title(at), tokens, heights, high=130, below=True) for at in (1, opens)]
         self.constants = {"panels": views, "keys": keys}
-        super().__init__(chain=slider(last, 1, last, label="surest first"))
+        super().__init__(chain=slider(opens, 1, last, label="surest first"))
 
     def compute(self, chain: int) -> dict[str, Any]:
         """Return a chain's tokens, what each is, and its confidence ``(33,)``; 1 is the surest."""
@@ -162,12 +166,13 @@ class Along(Explorer):
 
     def caption(self, data: dict[str, Any]) -> str:
         """Say of both chains their rank, whether they are right, and how many doubtful steps."""
-        both, n = (self.compute(1), data), len(self.chains)
-        return " ".join(
-            f"Number {each['chain']} of {n} by confidence is {('wrong', 'right')[each['right']]}; "
-            f"{len(each['doubtful'])} of its 5 steps add one of the 20 pairs."
-            for each in both
-        )
+        said = []
+        for each in (self.compute(1), data):
+            who = f"Number {each['chain']} of {len(self.chains)} by confidence"
+            mean, is_right = each["confidence"].mean(), ("wrong", "right")[each["right"]]
+            added = f"{len(each['doubtful'])} of its 5 steps add one of the 20 pairs"
+            said.append(f"{who}, {mean:.1f} on average, is {is_right}; {added}.")
+        return " ".join(said)
 
 
 class Surest(Explorer):
@@ -214,13 +219,18 @@ class Surest(Explorer):
 
         ``apart``: the 95 % interval of the surest tenth's lead over the least sure, by problem;
         ``lead``: that of its lead over all; ``ordered``: how often a right chain is surer than a
-        wrong one of the same problem; ``spread``: the 95 % interval of that.
+        wrong one of the same problem; ``spread``: the 95 % interval of that; ``met``: how many of
+        the 20 pairs a chain adds, one of the surest tenth and any.
         """
         drawn = self._written(author, temperature)
-        tenths, votes, order = [], [], []
+        tenths, votes, order, met = [], [], [], []
         for problem, chains in zip(self.problems, drawn, strict=True):
             values, truth = values_of(chains, measure), str(sum(problem.data) % 10)
-            by_rank = chains.right[np.argsort(-values, kind="stable")]
+            ranks = np.argsort(-values, kind="stable")
+            by_rank = chains.right[ranks]
+            of_the_20 = [[pair in sums.NOISY_PAIRS for pair in pairs_of(t)] for t in chains.texts]
+            added = np.array([*map(sum, of_the_20)])
+            met.append((added[ranks[: self.n // TENTHS]].mean(), added.mean()))
             tenths.append(by_rank.reshape(TENTHS, -1).mean(axis=1))
             both = elected(chains.answers), elected(chains.answers, surest(values, 0.1))
             votes.append([chains.right.mean(), *(each == truth for each in both)])
@@ -233,6 +243,7 @@ class Surest(Explorer):
             "lead": bootstrap_interval([float(each[0] - each.mean()) for each in tenths]),
             "ordered": float(np.mean(known)) if known else 0.5,
             "spread": bootstrap_interval(known) if known else (0.0, 1.0),
+            "met": np.mean(met, axis=0),
             "author": author,
             "measure": measure,
         }
@@ -246,6 +257,33 @@ class Surest(Explorer):
             f"surest tenth {found['tenths'][0]:.2f} ({leads} on all); "
             f"of two, right is surer in {found['ordered']:.2f} ({spread})"
         )
+
+    def leads(
+        self, named: Sequence[str], measures: Sequence[str]
+    ) -> dict[str, dict[str, Interval]]:
+        """Return by measure and author how many more of the surest tenth are right than of all."""
+        found: dict[str, dict[str, Interval]] = {measure: {} for measure in measures}
+        for measure, name in product(measures, named):
+            data = self.compute(name, measure, 1.0)
+            low, high = data["lead"]
+            found[measure][name] = float(data["tenths"][0] - data["votes"][0]), low, high
+        return found
+
+    def table(self, named: Sequence[str], measures: Sequence[str]) -> str:
+        """Return a line for each author: shares of his chains, votes and surest that are right.
+
+        The last says how many of the 20 pairs the last author's surest add, by the last measure.
+        """
+        heads = ["all chains", "their vote", f"surest tenth: {measures[0]}", *measures[1:]]
+        lines = [f"{'right':31}  {'  '.join(heads)}"]
+        for name in named:
+            every = [self.compute(name, measure, 1.0) for measure in measures]
+            found = [*every[0]["votes"][:2], *(each["tenths"][0] for each in every)]
+            pairs = zip(heads, found, strict=True)
+            lines.append(f"{name:31}  " + "  ".join(f"{x:<{len(head)}.2f}" for head, x in pairs))
+        met = "{:.2f} a chain, all {:.2f}".format(*every[-1]["met"])
+        lines.append(f"of the 20 pairs the last one's surest by {measures[-1]} add {met}")
+        return "\n".join(map(str.rstrip, lines))
 
     def draw(self, data: dict[str, Any]) -> dict[str, Any]:
         """Draw a bar with its interval for each tenth, and for each way to answer."""
@@ -304,6 +342,11 @@ def steps(text: str) -> list[tuple[int, int, int, int]]:
     """Return of each step the place of its result, and t, x and n of t+x=n."""
     found = re.finditer(r"(\d)\+(\d)=(\d)", text)
     return [(match.start(3), *map(int, match.groups())) for match in found]
+
+
+def pairs_of(text: str) -> list[tuple[int, int]]:
+    """Return the pairs of digits that a chain adds, in order."""
+    return [(t, x) for _, t, x, _ in steps(text)]
 
 
 def kinds(text: str) -> list[str]:
