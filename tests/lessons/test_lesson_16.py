@@ -9,7 +9,7 @@ from lablib.course.lessons.lesson_16 import board, drafts, stories, sums
 from lablib.course.lessons.lesson_16.exercises import ODDS, PROPOSE, VOTE
 from lablib.course.lessons.lesson_16.scores import Difference, Foul, Score
 from lablib.course.lessons.lesson_16.texts import by_chance, uniforms, write
-from lablib.course.lessons.lesson_16.widgets import TRIES, Voting, ruler, tried
+from lablib.course.lessons.lesson_16.widgets import Voting, ruler, tried
 from lablib.inference import SpeculativeTokenIterator
 
 import mlx.core as mx
@@ -81,6 +81,14 @@ def test_a_story_told_twice_counts_once(openings) -> None:
     greedy = stories.play(lambda p, texts: np.eye(p.shape[1])[p.argmax(axis=1)], openings)
     assert greedy.value <= 1 / stories.ROWS
     assert greedy.parts["different"] == pytest.approx(1 / stories.ROWS)
+
+
+def test_the_stories_that_are_shown_are_those_that_count(openings) -> None:
+    told = [stories.tell(stories.baseline, openings, place) for place in (0, 1)]
+    score = stories.play(stories.baseline, openings)
+    good = [{one.first for one in each if one.valid} for each in told]
+    assert score.values == tuple(len(each) / stories.ROWS for each in good)
+    assert score.parts["tokens"] == sum(one.tokens for each in told for one in each)
 
 
 def test_a_good_sampler_beats_the_plain_one_and_a_flat_one_gets_nothing(openings) -> None:
@@ -264,6 +272,7 @@ def test_a_good_vote_beats_the_majority_and_the_widget_sees_why(pool) -> None:
     single = [a == t for each, t in zip(pool.samples, pool.truths, strict=True) for a, _ in each]
     assert widget.won(0.7)[:, 0].mean() == pytest.approx(np.mean(single))
     assert Voting(toy([16, 9, 7, 0])).won(0.0)[:, -1].mean() == pytest.approx(2 / 4)
+    assert Voting(pool, pool).won(2.0) == pytest.approx(np.tile(widget.won(2.0), (2, 1)))
     silent = sums.World([[(None, [-0.1])] * 2], ["0"], 10)
     assert Voting(silent).won(0.0).tolist() == [[0, 0]]  # who says nothing elects nobody
     assert sums.play(VOTE.reference, pool).parts["tokens"] <= pool.budget
@@ -403,18 +412,20 @@ def test_compare_plays_both_on_every_seed(monkeypatch, lists) -> None:
     refuses(ValueError, "seeds must hold", board.compare, "drafts", "baseline", seeds=())
 
 
-def test_a_picture_grows_and_all_tries_keep_their_rows() -> None:
+def test_a_picture_shows_the_tries_that_it_gets_on_one_axis() -> None:
     score = Score.of("drafts", [1.0] * 8 + [2.0] * 8 + [6.0] * 8)
-    first, last = tried({"look-up": score}), tried(dict.fromkeys(reversed(TRIES), score))
-    for chart, count in ((first, 1), (last, len(TRIES))):
-        assert [place for place, _ in chart.panels[0]["y"]["ticks"]] == [-i for i in range(7)]
+    tries = ["no drafts", "look-up", "the oracle"]
+    first, last = tried({"look-up": score}), tried(dict.fromkeys(tries, score))
+    for chart, names in ((first, ["look-up"]), (last, tries)):
+        ticks = [(-i, f"{name} 3.00") for i, name in enumerate(names)]
+        assert chart.panels[0]["y"]["ticks"] == ticks
         marks = read({"panels": [{"marks": chart.marks[0]}]})[0]
-        assert len([mark for mark in marks if "bar" in mark]) == count
-        assert len([mark for mark in marks if "dot" in mark]) == 3 * count
+        assert len([mark for mark in marks if "bar" in mark]) == len(names)
+        assert len([mark for mark in marks if "dot" in mark]) == 3 * len(names)
     assert first.panels[0]["x"] == last.panels[0]["x"]
     (bar,) = (mark["bar"] for mark in first.marks[0] if "bar" in mark)
     assert bar[:2] == [0, 3.0]
-    assert (bar[2] + bar[3]) / 2 == -TRIES.index("look-up")
+    assert (bar[2] + bar[3]) / 2 == 0
     assert [mark["dot"][0] for mark in first.marks[0] if "dot" in mark] == [1, 2, 6]
 
 

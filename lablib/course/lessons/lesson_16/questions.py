@@ -12,8 +12,8 @@ QUESTIONS = [
     Question(
         "16.q5",
         "Without drafts a target writes one token for the price of a call, with look-up 2.1. A "
-        "drafter asks the target itself for eight drafts before each call, and all of them stay. "
-        "What does it get, its own work paid for?",
+        "drafter asks the target itself for eight drafts before each call, and each that lies "
+        "within the text stays. What does it get, its own work paid for?",
         ("more than look-up", "less than look-up, more than one", "less than one"),
     ),
     Question(

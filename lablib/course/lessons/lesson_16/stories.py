@@ -13,7 +13,7 @@ the story is void. Who brings stories along instead of sampling them gains littl
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import lablib
 from lablib.course.lessons.lesson_16.scores import Foul, Score
@@ -38,6 +38,19 @@ class World:
     problems: list[Problem]
 
 
+class Told(NamedTuple):
+    """A story, whether it is valid, and how many tokens it took."""
+
+    text: str
+    valid: bool
+    tokens: int
+
+    @property
+    def first(self) -> str:
+        """Return what it begins with, up to its first full stop."""
+        return self.text.partition(".")[0]
+
+
 @lru_cache(maxsize=6)
 def world(seed: int, openings: int = OPENINGS) -> World:
     """Return the openings of a seed."""
@@ -60,33 +73,49 @@ def play(odds: Odds, world: World) -> Score:
     Raises:
         Foul: what it returned are no chances.
     """
-    model, tokenizer = lablib.load("target")
     values, valid, different, tokens = [], 0, 0, 0
-    for place, problem in enumerate(world.problems):
-        written: list[list[int]] = [[] for _ in range(ROWS)]
-
-        def draw(step: int, rows: list[int], logits: np.ndarray, place: int = place,
-                 written: list[list[int]] = written) -> Sequence[int]:  # fmt: skip
-            probs = as_chances(odds(logits.copy(), [list(written[row]) for row in rows]), logits)
-            u = uniforms(NAME, world.seed, place, step, size=ROWS)[rows]
-            drawn = by_chance(probs, u).tolist()
-            for row, token in zip(rows, drawn, strict=True):
-                written[row].append(token)
-            return drawn
-
-        prompts = [tokenizer.encode(problem.prompt)] * ROWS
-        ids, logprobs = write(model, prompts, draw, LONGEST, tokenizer.eos_token_id)
-        good, stop = set(), tokenizer.eos_token_id
-        texts = [tokenizer.decode([token for token in row if token != stop]) for row in ids]
-        for row, text, chances in zip(ids, texts, logprobs, strict=True):
-            if row[-1] == stop and min(chances) >= np.log(LEAST) and stories.check(problem, text):
-                good.add(first_sentence(text))
-                valid += 1
-        different += len({first_sentence(text) for text in texts})
-        tokens += sum(map(len, ids))
-        values.append(len(good) / ROWS)
+    for place in range(len(world.problems)):
+        written = tell(odds, world, place)
+        good = [story.first for story in written if story.valid]
+        valid += len(good)
+        different += len({story.first for story in written})
+        tokens += sum(story.tokens for story in written)
+        values.append(len({*good}) / ROWS)
     total = ROWS * len(world.problems)
     return Score.of(NAME, values, valid=valid / total, different=different / total, tokens=tokens)
+
+
+def tell(
+    odds: Odds, world: World, place: int, n: int = ROWS, key: tuple[str, ...] = (NAME,)
+) -> list[Told]:
+    """Return the stories that ``odds`` writes for one opening of a world.
+
+    Args:
+        odds: as in :func:`play`.
+        world: from :func:`world`.
+        place: of the opening.
+        n: how many stories.
+        key: begins that of their random numbers.
+    """
+    model, tokenizer = lablib.load("target")
+    problem, stop = world.problems[place], tokenizer.eos_token_id
+    written: list[list[int]] = [[] for _ in range(n)]
+
+    def draw(step: int, rows: list[int], logits: np.ndarray) -> Sequence[int]:
+        probs = as_chances(odds(logits.copy(), [list(written[row]) for row in rows]), logits)
+        u = uniforms(*key, world.seed, place, step, size=n)[rows]
+        drawn = by_chance(probs, u).tolist()
+        for row, token in zip(rows, drawn, strict=True):
+            written[row].append(token)
+        return drawn
+
+    ids, logprobs = write(model, [tokenizer.encode(problem.prompt)] * n, draw, LONGEST, stop)
+    told = []
+    for row, chances in zip(ids, logprobs, strict=True):
+        text = tokenizer.decode([token for token in row if token != stop])
+        ended = row[-1] == stop and min(chances) >= np.log(LEAST)
+        told.append(Told(text, ended and stories.check(problem, text), len(row)))
+    return told
 
 
 def oracle(world: World) -> Score:
@@ -95,28 +124,12 @@ def oracle(world: World) -> Score:
     It writes ``MORE`` times as many stories as count, so that it is no sampler: a ceiling that was
     reached, and 1 where each opening has twelve different valid stories.
     """
-    model, tokenizer = lablib.load("target")
-    values, stop, n = [], tokenizer.eos_token_id, MORE * ROWS
-    for place, problem in enumerate(world.problems):
-
-        def draw(step: int, rows: list[int], logits: np.ndarray, place: int = place) -> Any:
-            u = uniforms(NAME, "oracle", world.seed, place, step, size=n)[rows]
-            return by_chance(softmax(logits, axis=1), u).tolist()
-
-        ids, logs = write(model, [tokenizer.encode(problem.prompt)] * n, draw, LONGEST, stop)
-        good = {
-            first_sentence(text)
-            for row, chances in zip(ids, logs, strict=True)
-            for text in [tokenizer.decode([token for token in row if token != stop])]
-            if row[-1] == stop and min(chances) >= np.log(LEAST) and stories.check(problem, text)
-        }
+    values, n = [], MORE * ROWS
+    for place in range(len(world.problems)):
+        told = tell(baseline, world, place, n, (NAME, "oracle"))
+        good = {story.first for story in told if story.valid}
         values.append(min(ROWS, len(good)) / ROWS)
     return Score.of(NAME, values, written=n * len(world.problems))
-
-
-def first_sentence(text: str) -> str:
-    """Return what a story begins with, up to its first full stop."""
-    return text.partition(".")[0]
 
 
 def as_chances(found: Any, logits: np.ndarray) -> np.ndarray:

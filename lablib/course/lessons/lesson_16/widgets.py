@@ -16,15 +16,6 @@ from lablib.course.theory.estimators import bootstrap_interval
 import numpy as np
 
 KINDS = ("stories", "sums", "edits")  # of the texts of *drafts*, as many of each, in this order
-TRIES = (
-    "no drafts",
-    "look-up",
-    "asks the target",
-    "by heart",
-    "by heart, seed 2",
-    "knows edits",
-    "the oracle",
-)
 
 
 class Voting(ChartExplorer):
@@ -34,17 +25,18 @@ class Voting(ChartExplorer):
     counts them. Each sample of a pool has its turn to be the first: averages over all turns.
 
     Args:
-        world: the samples of a seed, equally many for each problem.
+        worlds: the samples of one seed or more, equally many for each problem.
     """
 
     MOST, STEP = 2.0, 0.5  # of β
 
-    def __init__(self, world: World) -> None:
-        answers = np.array([[int(a) if a else -1 for a, _ in pool] for pool in world.samples])
-        sure = np.array([[sum(chances) for _, chances in pool] for pool in world.samples])
+    def __init__(self, *worlds: World) -> None:
+        pools = [pool for world in worlds for pool in world.samples]
+        answers = np.array([[int(a) if a else -1 for a, _ in pool] for pool in pools])
+        sure = np.array([[sum(chances) for _, chances in pool] for pool in pools])
         self.sure = sure - sure.max()
         self.said = answers[..., None] == np.arange(10)  # (problems, samples, digits)
-        self.truths = np.array([int(truth) for truth in world.truths])
+        self.truths = np.array([int(truth) for world in worlds for truth in world.truths])
         right, order = answers == self.truths[:, None], np.argsort(-sure, axis=1, kind="stable")
         self.right, self.surest = (np.take_along_axis(x, order, 1) for x in (right, self.sure))
         size = answers.shape[1]
@@ -52,7 +44,7 @@ class Voting(ChartExplorer):
         self.gain = lru_cache(None)(self._gain)
         betas = np.arange(0, self.MOST + self.STEP, self.STEP)
         gains = [self.gain(beta)[1:] for beta in betas]
-        self._ends = float(np.min(gains)), float(np.max(gains))  # an axis stays
+        self._ends = float(np.min(gains)), np.ceil(10 * np.max(gains)) / 10  # an axis stays
         super().__init__(
             samples=slider(min(5, size), 1, size, label="samples a problem"),
             beta=slider(self.MOST, 0.0, self.MOST, self.STEP, label="weight β"),
@@ -133,16 +125,12 @@ def tried(played: Mapping[str, Score]) -> Chart:
     """Draw what tries at *drafts* got: a bar is the mean of its texts, dots are those of each kind.
 
     Args:
-        played: some of ``TRIES``, each with its score. All have their row from the beginning, so
-            that a picture can grow and nothing in it moves.
+        played: each try's score, a row for each in this order. The axis is the same for all.
     """
     marks: list[dict[str, Any]] = [{"rule": {"x": 1}, "dash": "5 3"}]
     names = []
-    for place, name in enumerate(TRIES):
-        score = played.get(name)
-        names.append((-place, f"{name} {score.value:.2f}" if score else name))
-        if not score:
-            continue
+    for place, (name, score) in enumerate(played.items()):
+        names.append((-place, f"{name} {score.value:.2f}"))
         note = f"{name}: {score.value:.2f} tokens for the price of a call, all texts alike."
         bar = [0, score.value, -place - 0.36, -place + 0.36]
         marks.append({"bar": bar, "fill": "#DDDDDD", "note": note})
