@@ -149,7 +149,7 @@ claim(
     > -0.1,
 )
 claim(
-    "A chain that leads to an odd total gets an even digit behind it, of which the model thinks "
+    "A chain that leads to an odd total gets an even digit after it, of which the model thinks "
     "next to nothing: that is its weight.",
     max(
         w
@@ -268,12 +268,12 @@ def chained(row):
 
 
 claim(
-    "Where only one token may come, the forced token, no model need be asked: as a draft it is "
-    "always kept.",
+    "Where only one token may come, the forced token, the model needn't be asked: as a draft it "
+    "is always kept.",
     all(each.stats["acceptance_rate"] == 1 for each in found.values()),
 )
 claim(
-    "Behind a step's first digit must come +.",
+    "After a step's first digit must come +.",
     all(kinds[n] == "forced" and tokens[n] == "+" for n in range(1, 30, 6)),
 )
 claim(
@@ -318,7 +318,7 @@ claim(
     all(abs(ratio.mean() - 1) < 2 * ratio.std() / 10 for ratio in estimates.values()),
 )
 claim(
-    "But most single estimates are too small: the mean is carried by few lucky clouds.",
+    "But most single estimates are too small: the mean is carried by a few lucky clouds.",
     all((ratio < 1).mean() > 0.6 for ratio in estimates.values()),
 )
 claim(

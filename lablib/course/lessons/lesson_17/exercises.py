@@ -185,7 +185,7 @@ _EVIDENCE = "sum(weights) / len(weights)"
 
 WEIGH_WRONG = {
     changed(weigh, "upside_down", _MASS, "1 / " + _MASS): (
-        "the mask has divided by the allowed mass; so the weight makes good for it by *that* "
+        "the mask has divided by the allowed mass; so the weight makes up for it by *that* "
         "mass. A text that squeezed through weighs little."
     ),
     changed(weigh, "added_up", "np.prod(", "sum("): (
@@ -281,7 +281,7 @@ WEIGH = Exercise(
     title="What the mask has hidden",
     task=(
         "A mask divides by the mass that it allows, at each word. So the chance of a masked text "
-        "is too large, by a factor that you can know. A weight makes good for it: return each "
+        "is too large, by a factor that you can know. A weight makes up for it: return each "
         "text's share of all weights, and what they say about the model: how many of its texts "
         "would obey by themselves. Where a mass is 0 a text came to a dead end; it counts, with "
         "weight 0."
