@@ -51,7 +51,7 @@ _VOCABULARY = 8192
 def drafters(temperature: int) -> list[str]:
     """Return the kinds of drafts that are compared, rules among them where they differ."""
     rules = ["match", "rejection", "block"] if temperature else []
-    return ["draft", "head", "look-up", "early exit", "tree", *rules]
+    return ["draft", "head", "trained block", "look-up", "early exit", "tree", *rules]
 
 
 @dataclass(frozen=True)

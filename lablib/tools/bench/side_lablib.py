@@ -248,6 +248,9 @@ class _Lablib:
         """Return a kind's drafter and options: as many drafts as serve it well."""
         if kind == "look-up":
             return NGram(), {"draft_tokens": AdaptiveLength()}
+        if kind == "trained block":
+            block = lablib.load_block("target-block", self.load("target")[0])
+            return lablib.Block(block), {"draft_tokens": block.size}
         if kind == "early exit":
             return EarlyExit(2), {"draft_tokens": 3}
         if kind == "tree":
