@@ -17,7 +17,7 @@ claim(
     (gain > 0).sum() == 2 and bool((gain >= 0).all()),
 )
 claim(
-    "A coin that is thrown for each of the two falls so one time in four.",
+    "Two throws of a coin both show heads one time in four, so chance does this often.",
     0.5 ** (gain != 0).sum() == 1 / 4,
 )
 claim(
@@ -32,7 +32,7 @@ claim(
 # %% after by-hand-visible-answer
 claim(
     "A gain of half the size takes four times as many questions, because the standard error falls "
-    "with their root.",
+    "with the square root of their number.",
     bool(np.isclose((2.8 * spread / 0.1) ** 2, 4 * (2.8 * spread / 0.2) ** 2)),
 )
 
@@ -45,7 +45,7 @@ claim(
 )
 barely = seen[seen < 3.3]
 claim(
-    "So a gain that is barely visible has a direction, and a size that luck may have raised.",
+    "So a gain that is barely seen has a direction, and a size that luck may have raised.",
     barely.min() > 1.96 > true and np.mean(barely > true) == 1,
 )
 
@@ -55,8 +55,7 @@ claim(
     len(asked.truths) > 1000 and all(len(problem.answers) == 8 for problem in asked.problems),
 )
 claim(
-    "Each question stands behind three examples of its form, so that a model which was never "
-    "trained to chat knows what to do.",
+    "Each question comes after three examples of its form.",
     all(examples.count("\n") == 3 for examples in KINDS.values()),
 )
 claim(
@@ -108,14 +107,19 @@ claim(
     == [runs.HELD, runs.REFUTED, runs.OPEN],
 )
 claim(
-    "No change is held within 10 points of a hundred if the interval holds 0 and reaches no "
-    "further than 10 points from it.",
+    "No change is held within 10 points of a hundred if the interval holds 0 and both ends lie "
+    "within 10 points of it.",
     runs.unchanged(-0.1, 0.1) == "held within 10 points",
 )
 claim(
-    "It is not held if it doesn't hold 0, and not told apart if it reaches further: few cases "
-    "leave a wide interval, which always holds 0.",
+    "It is not held if the interval leaves 0 out, and not told apart if an end lies further away, "
+    "because so few cases may hide a change.",
     runs.unchanged(0.01, 0.02) == runs.REFUTED and runs.unchanged(-0.01, 0.11) == runs.OPEN,
+)
+claim(
+    "A text that parts refutes its claim, unless last digits alone have parted it: then the claim "
+    "is held up to rounding.",
+    [table.texts(1, 80, n)["verdict"] for n in (1, 0)] == [runs.REFUTED, runs.ROUNDED],
 )
 
 # %% after theory-law-answer
@@ -125,7 +129,7 @@ claim(
     measured.LENGTH == 32,
 )
 claim(
-    "The head is a block that was trained on the model's own texts and offers two tokens a round, "
+    "The head is a layer that was trained on the model's own texts and offers two tokens a round, "
     "while look-up offers up to four that followed the last words before.",
     all(
         each[name]["judged"] <= most * each[name]["rounds"]
@@ -152,7 +156,7 @@ claim(
     len(once) == 40,
 )
 claim(
-    "Three of the eighty drafted texts were other ones.",
+    "Three of the eighty drafted texts came out different.",
     [each[name]["equal"] for each in once for name in ("head", "look-up")].count(False) == 3
     and len(parting) == 3,
 )
@@ -182,12 +186,12 @@ claim(
 )
 beyond = 1 - sum(math.exp(-expected) * expected**k / math.factorial(k) for k in range(3))
 claim(
-    "About one was to be expected, and chance makes three or more of it about one time in eleven.",
-    0.9 < expected < 1.2 and 1 / 13 < beyond < 1 / 9,
+    "About one was to be expected, and chance makes it three or more about one time in eleven.",
+    0.9 < expected < 1.2 and 1 / 13 < beyond < 1 / 9 and math.isclose(beyond, more),
 )
 claim(
-    "And words that nobody expects do come: there are tens of thousands of them, and together they "
-    "are drawn about seven times in forty texts.",
+    "And words that nobody expects do come: together they are drawn about seven times in forty "
+    "texts.",
     6.5 < rare < 8 and lines.RARE == 1e-5,
 )
 claim(
@@ -196,24 +200,24 @@ claim(
 )
 
 # %% after theory-ring-answer
-before, read, after = rows.values()
+before, read, after, ours = rows.values()
 claim(
-    "Eight tokens were read one by one, then three drafts, of which 9 is kept and the others are "
-    "refused.",
+    "Eight tokens were read one by one, then three drafts, all of which are refused.",
     sorted(before) == [3, 4, 5, 6, 7, 8] and read[-3:] == [9, 10, 11],
 )
 claim("In the first row 7 and 8 lie where 1 and 2 lay.", before[:2] == [7, 8])
 claim(
     "To read three tokens at once mlx-lm puts the ring in order of time and appends them, and 3 is "
-    "dropped for good.",
-    read == sorted(read) and min(read) == 4 and len(read) == 8,
+    "dropped, which belongs to the window again when the drafts are gone.",
+    read == sorted(read) and min(read) == 4 and len(read) == 8 and min(range(3, 9)) == 3,
 )
 claim("A ring that was full once can't be trimmed: the third row is the second.", after == read)
 claim(
-    "It says so by taking back nothing, and whoever doesn't look at that answer goes on with two "
-    "refused words in the memory.",
-    taken == 0 and after == read and len([token for token in after if token > 9]) == 2,
+    "It says so by taking back nothing, and whoever doesn't look at that answer goes on with three "
+    "refused words in the memory, and without the 3.",
+    taken == 0 and len([token for token in after if token > 8]) == 3 and 3 not in after,
 )
+claim("In the last row lablib has put back the ring as it was before.", ours == before)
 claim(
     "Two engines are given the same drafts for Gemma 3, of which every third is wrong, around "
     "place 512: ours, and mlx-lm's speculative_generate_step.",
@@ -221,26 +225,26 @@ claim(
 )
 
 # %% after theory-window-answer
-behind = runs.stored("places")
 claim(
-    "Ours writes the plain text each time, and behind the window rejection draws by Gemma's own "
+    "Ours writes the plain text each time, and after the window rejection draws by Gemma's own "
     "law, too.",
     all(each["lablib"] is None for each in wrapped)
     and all(each["tokens"] - each["places"] > 512 for each in behind)
     and all(each["bias"] < 1e-6 and each["moved"] < 1e-5 for each in behind),
 )
 claim(
-    "The other engine's texts all part, at most 60 places behind place 512, in silence: they read "
-    "well.",
-    all(each["mlx-lm"] and 512 <= each["mlx-lm"] <= 572 for each in wrapped),
+    "The other engine's texts all part, at most 56 places after place 512, and it says nothing.",
+    all(each["mlx-lm"] and 512 <= each["mlx-lm"] <= 512 + 56 for each in wrapped),
 )
 claim(
     "One theorem holds for both engines, and one of them breaks it.",
     bool(wrapped) and not any(each["lablib"] for each in wrapped),
 )
 claim(
-    "One text would convict the other one; of ours 36 say that at most one in ten parts.",
-    len(wrapped) == 36 and table.window_wraps().verdict == runs.NEAR,
+    "One text would convict the other one; of ours 200 say that fewer than one in fifty parts.",
+    len(wrapped) == 200
+    and 1 - 0.025 ** (1 / 200) < 1 / 50
+    and table.window_wraps().verdict == runs.NEAR,
 )
 
 # %% after predict-choose-answer
@@ -257,10 +261,6 @@ claim(
     "in the size.",
     0.8 * best[runs.ALL].visible < best[runs.ALL].value < 1.2 * best[runs.ALL].visible
     and duel.verdict == runs.HELD,
-)
-claim(
-    "Of the single kinds only plurals and symbols tell them apart.",
-    {kind for kind, each in best.items() if each.low > 0} == {runs.ALL, "plurals", "symbols"},
 )
 claim(
     "Set compared to one sample: both ways of choosing beat it in each kind of question.",
@@ -293,13 +293,16 @@ claim(
     all(runs.above(each) == runs.OPEN for each in brought.values()),
 )
 claim(
-    "Both beat a drawn one, because they find back the favourite that heat has blurred, and for "
-    "eight times the tokens they find hardly more.",
+    "Both beat a drawn one, because they recover the favourite that heat has blurred.",
     all(
         runs.mean_of((choosing.won[name] - choosing.won["one sample"])[there, -1]).low > 0
         for name in ("a vote", "the likeliest")
-    )
-    and max(each.high for each in brought.values()) < 0.05,
+    ),
+)
+claim(
+    "What they add to the greedy answer, for eight times the tokens, is at most four points and "
+    "may be nothing.",
+    all(each.low < 0 < each.high < 0.04 for each in brought.values()),
 )
 
 # %% after predict-lead-answer
@@ -307,12 +310,15 @@ within = {}
 for kind in dict.fromkeys(asked.kinds.tolist()):
     here = asked.kinds == kind
     within[kind] = runs.between(won[here & (leads >= 4)], won[here & (leads < 4)])
-claim("It does, in each kind of question.", all(each.low > 0 for each in within.values()))
+claim(
+    "It does, and in no kind of question does the interval hold 0.",
+    all(each.low > 0 for each in within.values()),
+)
 pooled = runs.between(won[leads >= 4], won[leads < 4]).value
 sizes_of = {kind: np.sum(asked.kinds == kind) / len(leads) for kind in within}
 claim(
-    "A part of what lies between the two over all questions is that whole kinds are easy and have "
-    "wide leads.",
+    "Over all questions the difference is larger than within a kind on average, because whole "
+    "kinds are easy and have wide leads.",
     sum(sizes_of[kind] * each.value for kind, each in within.items()) < pooled - 0.05
     and (leads[asked.kinds == "plurals"] >= 4).mean() > 2 * (leads >= 4).mean(),
 )
@@ -343,8 +349,7 @@ claim(
 )
 asks = np.concatenate(prices["head"])
 claim(
-    "With the head a drafted call takes 1.3 plain ones, in nearly each text, so that the gain is "
-    "the tokens a call over 1.3.",
+    "With the head a drafted call takes 1.3 plain ones, so the gain is the tokens a call over 1.3.",
     abs(asks.mean() - 1.3) < 0.05 and np.mean(np.abs(asks - 1.3) < 0.1) > 0.9,
 )
 claim(
@@ -366,10 +371,15 @@ claim(
 )
 rest = {n: took - least for n, (_, least, took) in times.items()}
 claim(
-    "Fewer bits make this rest less, too, but not as much less as the bytes.",
-    1 > rest[4] / rest[32] > times[4][0] / times[32][0],
+    "From 8 bits to 4 this rest even grows, because as many codes have to be unpacked, and now two "
+    "from each byte.",
+    rest[4] > rest[8] and rest[32] > rest[8],
 )
-claim("So with 4 bits more than half of a token's time is rest.", 2 * rest[4] > times[4][2])
+claim(
+    "So with 4 bits more than half of a token's time is rest, and a token is hardly faster than "
+    "with 8.",
+    2 * rest[4] > times[4][2] and 0.9 < times[4][2] / times[8][2] < 1,
+)
 
 # %% after theory-table-answer
 claim(
@@ -378,9 +388,8 @@ claim(
     round(bits[32]["bytes"] / 4 / 1e6) == 135 and len(rows) == 11,
 )
 claim(
-    "A ring is the size that the same claim had in lesson 06, and bars across are the 10 points "
-    "that no change may be off.",
-    {row.lesson for row in rows if row.toy is not None} <= {"05", "06"} and runs.WITHIN == 0.1,
+    "Orange bars across are the 10 points that no change may be off.",
+    runs.WITHIN == 0.1,
 )
 kind = {
     name: [row for row in rows if row.kind == name] for name in dict.fromkeys(r.kind for r in rows)
@@ -394,21 +403,15 @@ claim(
     "What hangs on the model was claimed with a direction, and each of the six directions holds.",
     verdicts[table.MODEL] == [runs.HELD] * 6,
 )
-sizes = table.sizes()
 claim(
-    "The sizes are another matter: lesson 06 has three of these claims on small models, and there "
-    "each gain is larger, for two of them about three times or more.",
+    "The sizes are another matter: lesson 06 measured three of these gains on a small model, and "
+    "there each is larger, two of them more than three times.",
     [verdict for *_, verdict in sizes] == [runs.REFUTED] * 3
     and sum(there.value > 3 * here.value for _, there, here, *_ in sizes) == 2,
 )
 claim(
     "What hangs on the machine is a bound, and the clock doesn't reach it.",
     verdicts[table.MACHINE] == [runs.HELD] and all(each > 0 for each in rest.values()),
-)
-claim(
-    "All rows but the three of texts have a 95 % interval about a measured number, and such an "
-    "interval misses the truth one time in twenty.",
-    sum("texts" not in row.visible for row in rows) == 8,
 )
 inside = [row for row in rows if row.kind == table.MODEL and row.size[0] < 1]
 claim(

@@ -312,10 +312,11 @@ def test_a_word_is_drawn_whose_piece_holds_the_random_number() -> None:
 
 def test_a_full_ring_takes_nothing_back() -> None:
     rows, taken = window.small_ring()
-    before, read, after = rows.values()
+    before, read, after, ours = rows.values()
     assert sorted(before) == [3, 4, 5, 6, 7, 8]
     assert (after, taken) == (read, 0)
-    assert window.small_ring(window=20)[1] == 2
+    assert ours == before
+    assert window.small_ring(window=20)[1] == 3
 
 
 def test_a_places_bias_is_none_under_rejection_and_shows_when_planted(monkeypatch) -> None:
@@ -371,15 +372,28 @@ def test_the_whole_table_is_drawn_a_panel_for_each_kind() -> None:
     chart = pictures.whole(rows)
     assert [view["title"] for view in chart.panels] == [*dict.fromkeys(row.kind for row in rows)]
     drawn = charted(chart)
-    dots = [mark for marks in drawn for mark in marks if "dot" in mark and not mark.get("hollow")]
+    dots = [mark for marks in drawn for mark in marks if "dot" in mark]
     assert [mark["dot"][0] for mark in dots] == pytest.approx([row.size[0] for row in rows])
     assert [mark["colour"] for mark in dots] == [pictures.LOOKS[row.verdict] for row in rows]
-    rings = [mark for marks in drawn for mark in marks if mark.get("hollow")]
-    assert len(rings) == sum(row.toy is not None for row in rows) == 3
     bars = [mark["line"][0][0] for mark in drawn[0] if mark.get("wide") == 3 and "note" not in mark]
     assert {row.within for row in rows if row.within} <= {abs(x) for x in bars}
-    shown = {name for _, name, *_ in chart.keys} - {"the size in lesson 06", "10 points from 0"}
+    shown = {name for _, name, *_ in chart.keys} - {"10 points from 0"}
     assert shown == {row.verdict for row in rows}  # no verdict that no row has
+
+
+def test_sizes_are_drawn_there_and_here_with_the_change_in_words() -> None:
+    found = table.sizes()
+    chart = pictures.sizes(found)
+    (marks,) = charted(chart)
+    dots = [mark["dot"][0] for mark in marks if "dot" in mark]
+    assert dots == pytest.approx(
+        [100 * x.value for _, there, here, *_ in found for x in (there, here)]
+    )
+    words = [name for _, name in chart.panels[0]["y"]["ticks"]]
+    assert words[::2] == [claim for claim, *_ in found]
+    assert all(
+        said.endswith(verdict) for said, (*_, verdict) in zip(words[1::2], found, strict=True)
+    )
 
 
 def test_each_texts_tokens_a_call_are_a_dot() -> None:

@@ -94,6 +94,6 @@ def test_drafts_are_kept_as_they_were(smollm2, part, n):
 @GEMMA3
 @pytest.mark.slow
 def test_a_text_past_the_window_parts_where_it_did():
-    model, tokenizer = lablib.load("gemma3", dtype=mx.float32)
+    model, tokenizer = lablib.load("gemma3")
     ((again,),) = islice(window.window(model, tokenizer, set()), 1)
     assert again == runs.stored("window")[0]

@@ -302,6 +302,7 @@ PARTS = {
     "places": places,
 }
 OF_GEMMA = ("window", "places")
+AS_STORED = ("window",)  # as a reader loads it: two hours of one core, and twice that in float32
 
 
 def main() -> None:
@@ -310,17 +311,18 @@ def main() -> None:
     parser.add_argument("parts", nargs="+", help=f"of {', '.join(PARTS)}; or facts:2 and so on")
     parser.add_argument("--model", help="who is asked the facts; smollm2 unless it is given")
     options = parser.parse_args()
-    opened: dict[str, Any] = {}
+    opened: dict[Any, Any] = {}
     for each in options.parts:
         part, _, most = each.partition(":")
         if part not in PARTS or (options.model and part != "facts"):
             parser.error(f"parts must be of {', '.join(PARTS)}, with --model facts, got {each!r}")
         name = options.model or ("gemma3" if part in OF_GEMMA else "smollm2")
         kept = part if options.model is None else f"{part}-{Path(name).name}"
-        if name not in opened:
-            opened = {name: lablib.load(name, dtype=mx.float32)}
+        dtype = None if part in AS_STORED else mx.float32
+        if (name, dtype) not in opened:
+            opened = {(name, dtype): lablib.load(name, dtype=dtype)}
         records = stored(kept) if (STORED / f"{kept}.json").exists() else []
-        portions = PARTS[part](*opened[name], {each["number"] for each in records})
+        portions = PARTS[part](*opened[name, dtype], {each["number"] for each in records})
         for portion in islice(portions, int(most) if most else None):
             records += portion
             keep(kept, name, records)

@@ -110,8 +110,7 @@ def stacked(
 def whole(rows: Sequence[Row]) -> Chart:
     """Draw the table: each row in units of what is visible there, a panel for each kind.
 
-    A ring is the size that the small models showed; a bar across is how far a share that is said
-    not to change may be off.
+    A bar across is how far a share that is said not to change may be off.
     """
     views, drawn = [], []
     for kind in dict.fromkeys(row.kind for row in rows):
@@ -126,9 +125,6 @@ def whole(rows: Sequence[Row]) -> Chart:
                 bar = {"line": [[x, -place - 0.3], [x, -place + 0.3]], "wide": 3}
                 marks.append({**bar, "colour": LOOKS[runs.REFUTED]})
             marks += dot((value, -place), low, high, note, LOOKS[row.verdict])
-            if row.toy is not None:
-                ring = {"dot": [row.toy, -place], "r": 6, "colour": WARM, "hollow": True}
-                marks.append({**ring, "fill": "#FFFFFF", "note": f"{row.claim}: the toy's size."})
         names = [(0.17 - place, row.claim) for place, row in enumerate(some)]
         names += [(-0.23 - place, f"{row.here}, {row.n}") for place, row in enumerate(some)]
         x = axis(-6, 14, "", range(-6, 15, 2), grid=True)
@@ -138,5 +134,23 @@ def whole(rows: Sequence[Row]) -> Chart:
     views[-1]["x"]["name"] = "size, in units of what is visible with as many cases"
     seen = [verdict for verdict in LOOKS if any(row.verdict == verdict for row in rows)]
     keys = [(LOOKS[verdict], verdict) for verdict in seen]
-    keys += [(WARM, "the size in lesson 06", True), (LOOKS[runs.REFUTED], "10 points from 0")]
-    return Chart(views, drawn, keys)
+    return Chart(views, drawn, [*keys, (LOOKS[runs.REFUTED], "10 points from 0")])
+
+
+def sizes(found: Sequence[tuple[str, Estimate, Estimate, Estimate, str]]) -> Chart:
+    """Draw the gains of ``table.sizes`` in points, as they were in lesson 06 and as they are here.
+
+    Below each claim stands how far its size changed, with the interval.
+    """
+    marks, names = [{"rule": {"x": 0}, "dash": "5 3"}], []
+    models = {"lesson 06, a small model": (WARM, 0.2), "here, a real one": (COLOURS[2], -0.2)}
+    for place, (claim, there, here, off, verdict) in enumerate(found):
+        for (model, (colour, up)), each in zip(models.items(), (there, here), strict=True):
+            value, low, high = (100 * x for x in (each.value, each.low, each.high))
+            note = f"{model}: {value:+.1f} points ({low:+.1f} to {high:+.1f})."
+            marks += dot((value, up - place), low, high, note, colour)
+        change = f"{100 * off.value:+.1f} points ({100 * off.low:+.1f} to {100 * off.high:+.1f})"
+        names += [(0.17 - place, claim), (-0.23 - place, f"changed by {change}: {verdict}")]
+    x, y = axis(-5, 45, "points", grid=True), axis(0.5 - len(found), 0.5, "", names, bare=True)
+    keys = [(colour, model) for model, (colour, _) in models.items()]
+    return Chart([panel("gains", x, y, high=52 * len(found), side=350)], [marks], keys)

@@ -30,7 +30,6 @@ class Row(NamedTuple):
             apart".
         part: the run that it is from.
         size: the number and its interval's ends, in units of what is visible.
-        toy: the same of the small models, where a lesson has it, in the same unit.
         within: how far a share that is said not to change may be off, in the same unit.
     """
 
@@ -43,7 +42,6 @@ class Row(NamedTuple):
     verdict: str
     part: str
     size: tuple[float, float, float]
-    toy: float | None = None
     within: float | None = None
 
 
@@ -149,9 +147,7 @@ def gained_there(one: str, other: str) -> Estimate:
 def _chosen(part: str, lesson: str, claim: str, one: str, other: str) -> Row:
     """Compare two ways to choose, question by question."""
     found = gained(one, other, part)
-    toy = gained_there(one, other).value / found.visible
-    row = points(found)
-    return Row(MODEL, lesson, claim, verdict=runs.above(found), part=part, toy=toy, **row)
+    return Row(MODEL, lesson, claim, verdict=runs.above(found), part=part, **points(found))
 
 
 def sizes() -> list[tuple[str, Estimate, Estimate, Estimate, str]]:

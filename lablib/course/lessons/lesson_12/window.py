@@ -5,10 +5,11 @@ must not push any out. Here two engines are given the same drafts, and both must
 text: lablib's, and mlx-lm's own ``speculative_generate_step``.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import lablib
+from lablib.cache.rewind import restore, snapshot
 from lablib.course.lessons.lesson_12.jobs import jobs
 
 import mlx.core as mx
@@ -17,8 +18,8 @@ import numpy as np
 from mlx_lm.generate import speculative_generate_step
 from mlx_lm.models.cache import KVCache, RotatingKVCache, trim_prompt_cache
 
-BEFORE, BEHIND = 500, 100  # tokens of a text that is read, and greedy ones behind them
-TEXTS, DRAFTS = 36, 3
+BEFORE, BEHIND = 500, 200  # tokens of a text that is read, and greedy ones behind them
+TEXTS, DRAFTS = 200, 3
 VERSION = mlx_lm.__version__  # of the other engine
 TURNED = 5  # texts that begin with the questions in turn; the others have them in any order
 
@@ -49,7 +50,7 @@ class Prompter:
         return mx.where(mx.arange(self.vocab_size) == mx.array(guesses)[:, None], 9.0, 0.0)[None]
 
 
-def parted(one: Sequence[int], other: Sequence[int]) -> int | None:
+def parted(one: Iterable[int], other: Iterable[int]) -> int | None:
     """Return the first place where two texts differ, or None."""
     pairs = enumerate(zip(one, other, strict=False))
     return next((i for i, (a, b) in pairs if a != b), None)
@@ -58,8 +59,8 @@ def parted(one: Sequence[int], other: Sequence[int]) -> int | None:
 def small_ring(window: int = 6) -> tuple[dict[str, list[int]], int]:
     """Return what lies in a ring of mlx-lm's before and after drafts, and how many it takes back.
 
-    Tokens 1 to 8 are read one by one, then 9, 10 and 11 as drafts, of which the last two are
-    refused.
+    Tokens 1 to 8 are read one by one, then 9, 10 and 11 as drafts, all of which are refused. In
+    the last row the ring's snapshot is put back, as lablib does.
     """
     layer = RotatingKVCache(max_size=window)
 
@@ -72,9 +73,12 @@ def small_ring(window: int = 6) -> tuple[dict[str, list[int]], int]:
         return np.array(layer.keys).ravel().astype(int).tolist()
 
     rows = {"the text so far": [read(token) for token in range(1, 9)][-1]}
+    before = snapshot([layer])
     rows["three drafts are read"] = read(9, 10, 11)
-    taken = trim_prompt_cache([layer], 2)
-    rows["two are taken back?"] = slots()
+    taken = trim_prompt_cache([layer], 3)
+    rows["mlx-lm takes them back?"] = slots()
+    restore([layer], before)
+    rows["lablib does"] = slots()
     return rows, taken
 
 
@@ -111,7 +115,7 @@ def one_text(model: Any, ids: list[int], n: int) -> dict[str, Any]:
     steps = speculative_generate_step(
         mx.array(ids), model, draft, num_draft_tokens=DRAFTS, max_tokens=n
     )
-    theirs = [int(token) for token, *_ in steps]
+    theirs = (int(token) for token, *_ in steps)  # written as far as it is the plain text
     places = {"lablib": parted(plain, ours), "mlx-lm": parted(plain, theirs)}
     found = {name: at if at is None else at + len(ids) for name, at in places.items()}
     stats = writer.stats
