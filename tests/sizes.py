@@ -172,7 +172,7 @@ def lowered(table: str, measured: dict[tuple[str, str], int]) -> str:
     def row(match: re.Match[str]) -> str:
         what, unit, own = match[1], match[2], _number(match[3])
         size = measured.get((what, unit), 0)
-        fallen = own - max(0, most[what, unit] - size)
+        fallen = max(0, own - max(0, most[what, unit] - size))  # what was brought stays
         return f"| {what} | {unit} | {fallen:,} |" if size else ""
 
     return re.sub(r"(^\|.*\|\n)\n+(?=\|)", r"\1", ROW.sub(row, table), flags=re.M)

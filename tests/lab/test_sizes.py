@@ -46,6 +46,7 @@ def test_lowered_bounds_are_those_of_today_and_none_rises():
     assert "| all | lines | 1,000 |" in table
     assert "| b |" not in table
     assert [found[:3] for found in sizes.complaints(table, today)] == ["all"]
+    assert "| a | lines | 0 |" in sizes.lowered(TABLE, {("a", "lines"): 20})  # not less than none
 
 
 def test_words_to_read_are_those_beside_tables_code_and_addresses():
