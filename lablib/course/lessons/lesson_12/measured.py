@@ -34,7 +34,7 @@ COMMAND = "python -m lablib.course.lessons.lesson_12.measured"
 HEAT, SAMPLES = 0.8, 8  # of a question
 PORTION = 12  # every twelfth question of each kind: a portion has all kinds
 LENGTH = 32  # tokens of a text that is drafted for
-BATCH = 8  # texts
+BATCH = 8  # texts of a portion
 TEMPERATURES = (0.7, 1.0)
 
 Record = dict[str, Any]
@@ -145,20 +145,16 @@ def counts(stats: dict[str, Any]) -> Record:
 
 
 def measure_match(model: Any, tokenizer: Any, done: set[int]) -> Iterator[list[Record]]:
-    """Yield if texts at T = 1 are equal: alone, in a batch, and drafted for under ``match``."""
+    """Yield if texts at T = 1 are equal, plain and drafted for under ``match``."""
     who, some = drafters(model), [*asked_of(tokenizer)]
     for begin in range(0, len(some), BATCH):
         if begin in done:
             continue
-        group, portion = some[begin : begin + BATCH], []
-        options = [lablib.SamplerOptions(seed=number) for number, *_ in group]
-        prompts = [prompt for *_, prompt in group]
-        rows = lablib.sample_many(model, prompts, options, max_tokens=LENGTH, max_batch=BATCH)
-        for (number, kind, prompt), row in zip(group, rows, strict=True):
+        portion = []
+        for number, kind, prompt in some[begin : begin + BATCH]:
             how = {"max_tokens": LENGTH, "seed": number}
             alone, _ = timed(lablib.TokenIterator(model, prompt, **how))
             found: Record = {"number": number, "kind": kind, "tokens": len(alone)}
-            found["batch"] = row.tokens[0] == alone
             for name, (drafter, n) in who.items():
                 more: Any = {**how, "draft_tokens": n, "rule": "match"}
                 text = lablib.SpeculativeTokenIterator(model, drafter, prompt, **more)
