@@ -5,7 +5,7 @@ from typing import Any
 
 from lablib.course.lessons.lesson_12 import runs
 from lablib.course.lessons.lesson_12.runs import Estimate
-from lablib.course.lessons.lesson_12.table import Row
+from lablib.course.lessons.lesson_12.table import Row, points
 from lablib.course.plots.chart import Chart
 from lablib.course.plots.charts import WARM, axis, panel
 from lablib.course.plots.pictures import COLOURS
@@ -147,10 +147,10 @@ def sizes(found: Sequence[tuple[str, Estimate, Estimate, Estimate, str]]) -> Cha
     for place, (claim, there, here, off, verdict) in enumerate(found):
         for (model, (colour, up)), each in zip(models.items(), (there, here), strict=True):
             value, low, high = (100 * x for x in (each.value, each.low, each.high))
-            note = f"{model}: {value:+.1f} points ({low:+.1f} to {high:+.1f})."
+            note = f"{model}: {points(each)['here']}."
             marks += dot((value, up - place), low, high, note, colour)
-        change = f"{100 * off.value:+.1f} points ({100 * off.low:+.1f} to {100 * off.high:+.1f})"
-        names += [(0.17 - place, claim), (-0.23 - place, f"changed by {change}: {verdict}")]
+        changed = f"changed by {points(off)['here']}: {verdict}"
+        names += [(0.17 - place, claim), (-0.23 - place, changed)]
     x, y = axis(-5, 45, "points", grid=True), axis(0.5 - len(found), 0.5, "", names, bare=True)
     keys = [(colour, model) for model, (colour, _) in models.items()]
     return Chart([panel("gains", x, y, high=52 * len(found), side=350)], [marks], keys)
